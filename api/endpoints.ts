@@ -34,6 +34,7 @@ import { functionEndpoints } from './routes/functions.ts';
 import { projectEnvEndpoints } from './routes/functions/env.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
+import { functionJobEndpoints } from './routes/functions/jobs.ts';
 import { publicCallEndpoints } from './routes/functions/public-call.ts';
 import { versionEndpoints } from './routes/functions/versions.ts';
 import { graphqlEndpoints } from './routes/graphql.ts';
@@ -111,6 +112,7 @@ export const endpoints: readonly Endpoint[] = [
   ...projectEnvEndpoints,
   ...logEndpoints,
   ...invokeEndpoints,
+  ...functionJobEndpoints,
   ...publicCallEndpoints,
   ...invocationEndpoints,
   ...versionEndpoints,

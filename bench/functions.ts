@@ -1,4 +1,5 @@
 import { functionBundle } from './functions/bundle.ts';
+import { functionEnqueue } from './functions/enqueue.ts';
 import { functionInvoke } from './functions/invoke.ts';
 import { functionMemory } from './functions/memory.ts';
 import { functionRunner } from './functions/runner.ts';
@@ -12,4 +13,5 @@ export const functionBenchmarks: readonly Benchmark[] = [
   functionMemory,
   functionInvoke,
   functionStream,
+  functionEnqueue,
 ];

@@ -49,6 +49,7 @@ export const errorStatus = {
   too_many_dimensions: 422,
   provider_auth_failed: 424,
   monthly_cap_exceeded: 429,
+  job_loop: 429,
   queue_full: 429,
   rate_limited: 429,
   provider_rate_limited: 429,

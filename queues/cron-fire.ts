@@ -14,6 +14,8 @@ export const cronFire = defineJob({
     ]),
     /** JSON text: the body of the HTTP call. */
     payload: z.string(),
+    /** The schedule's own, where it is less than the usual one. */
+    timeout_ms: z.int().positive().optional(),
   }),
   result: z.union([
     z.object({

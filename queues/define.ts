@@ -84,4 +84,6 @@ export interface JobRef {
   readonly id: string;
   readonly type: string;
   readonly projectId: string;
+  /** Among the waiting jobs of its project: 9 goes first. Left out: 0. */
+  readonly priority?: number | undefined;
 }

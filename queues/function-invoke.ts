@@ -72,11 +72,13 @@ export const functionInvoke = defineJob({
   data: z.object({
     function_id: z.uuid(),
     version: z.int().positive(),
-    trigger: z.enum(['api', 'dashboard', 'cron', 'webhook']),
+    trigger: z.enum(['api', 'dashboard', 'cron', 'webhook', 'job']),
     /** JSON text, handed to the handler exactly as it came. */
     payload: z.string(),
     /** Left out: it was not called over HTTP at its own address. */
     request: request.optional(),
+    /** A schedule's own; left out: the function's. */
+    timeout_ms: z.int().positive().optional(),
     /** The caller takes an answer that is sent while the run goes on. */
     streams: z.literal(true).optional(),
     /**

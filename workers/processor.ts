@@ -14,6 +14,8 @@ export interface JobContext {
   readonly waitedMs?: number;
   /** Which state of the project's variables the run of a function must see. Left out: any. */
   readonly envVersion?: number;
+  /** How many jobs stand behind this one that each enqueued the next; left out: none. */
+  readonly depth?: number;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
   /**

@@ -1,3 +1,4 @@
+import { admitKeyed } from '#domain/jobs/concurrency.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
@@ -18,7 +19,7 @@ export interface QueueShardsOptions {
   readonly log: Log;
   readonly gate: ShardedGate;
   readonly rules: GateRules;
-  readonly deps: Omit<RunJobDeps, 'finish' | 'readmit' | 'retryIn' | 'isHeld'>;
+  readonly deps: Omit<RunJobDeps, 'finish' | 'readmit' | 'admitKeyed' | 'retryIn' | 'isHeld'>;
 }
 
 /** The shards that one worker serves. */
@@ -136,6 +137,10 @@ export const serveShards = (options: QueueShardsOptions): ServedShards => {
     isHeld: async (shard, lease) => (await byName.get(shard)?.isHeld(lease)) ?? false,
     readmit: async (shard, job) => {
       await byName.get(shard)?.readmit([job]);
+    },
+    admitKeyed: async (shard, keys) => {
+      const admitted = await admitKeyed(options.db, keys);
+      if (admitted.length > 0) await byName.get(shard)?.readmit(admitted);
     },
     retryIn: retries.start,
   };

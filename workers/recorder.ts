@@ -1,5 +1,13 @@
 import { type LogPart, insertLogParts, setProgress } from '#domain/jobs/logs.ts';
-import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/changes.ts';
+import {
+  type BrokenRun,
+  type Resumption,
+  handBack,
+  parkJob,
+  resumeJob,
+  retryByPolicy,
+  retryLater,
+} from '#domain/jobs/changes.ts';
 import {
   type JobEnd,
   type JobStart,
@@ -20,6 +28,8 @@ export interface Recorder {
   /** Whether events for webhooks were left, by this end or one that was recorded with it. */
   readonly end: (end: JobEnd) => Promise<{ readonly hasEvents: boolean }>;
   readonly retry: (run: BrokenRun, delayMs: number) => Promise<boolean>;
+  /** After an attempt that user code failed; its report becomes a record of its own. */
+  readonly retryByPolicy: (run: Parameters<typeof retryByPolicy>[1], delayMs: number) => Promise<boolean>;
   readonly handBack: (run: Pick<BrokenRun, 'id' | 'runId'>) => Promise<boolean>;
   /** False: the job was not running under this run any more. */
   readonly park: (run: Pick<BrokenRun, 'id' | 'runId'>, maxMs: number) => Promise<boolean>;
@@ -161,6 +171,10 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
     retry: (run, delayMs) => {
       progress.take(run.id);
       return retryUntilDone(log, 'putting back a job', () => retryLater(db, run, delayMs));
+    },
+    retryByPolicy: (run, delayMs) => {
+      progress.take(run.id);
+      return retryUntilDone(log, 'putting back a job', () => retryByPolicy(db, run, delayMs));
     },
     handBack: (run) => {
       progress.take(run.id);

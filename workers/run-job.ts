@@ -1,11 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { cancelIfAbandoned } from '#domain/jobs/abandon.ts';
+import { type Changed, expireIfLate } from '#domain/jobs/changes.ts';
 import { type StartedJob, outcomeOf, standingOf } from '#domain/jobs/store.ts';
 import { withLogContext } from '#lib/context.ts';
 import { newId } from '#lib/ids.ts';
 import { traced } from '#lib/tracing.ts';
 import type { Delivery } from '#queues/consumer.ts';
 import type { JobError, JobOutcome, JobRef } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import { isRetried, pauseAfter } from '#queues/retry-policy.ts';
 import { noteFinished, noteRetried, noteRun, noteWait } from '#queues/metrics.ts';
 import { type Ran, backoff, runOnce } from './run-once.ts';
 import { park } from './park.ts';
@@ -99,7 +102,11 @@ const retry = async (work: Work, error: JobError, left: Promise<void>): Promise<
 };
 
 /** When Redis is away the reconciler brings it to the gate. */
-const bringBack = (deps: RunJobDeps, shard: string, job: Pick<JobRef, 'id' | 'projectId'>): Promise<void> =>
+const bringBack = (
+  deps: RunJobDeps,
+  shard: string,
+  job: Pick<JobRef, 'id' | 'projectId' | 'priority'>,
+): Promise<void> =>
   deps
     .readmit(shard, job)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'a job that was handed back is admitted later'));
@@ -108,13 +115,49 @@ const bringBack = (deps: RunJobDeps, shard: string, job: Pick<JobRef, 'id' | 'pr
 const handBack = async ({ deps, delivery, started, runId }: Work, left: Promise<void>): Promise<void> => {
   if (!(await deps.recorder.handBack({ id: started.id, runId }))) return;
   await left;
-  await bringBack(deps, delivery.shard, { id: started.id, projectId: delivery.projectId });
+  const { id, priority } = started;
+  await bringBack(deps, delivery.shard, { id, projectId: delivery.projectId, priority });
+};
+
+/** Another attempt after one that user code failed, as the job's own policy has it. */
+const retryByPolicy = async (work: Work, { error, report }: JobOutcome, delayMs: number): Promise<void> => {
+  const { deps, started, runId, job } = work;
+  const left = leaveGate(deps, work.delivery);
+  const broken = {
+    id: started.id,
+    runId,
+    error: error ?? { code: 'crashed', message: '' },
+    report: report ?? 'crashed',
+  };
+  const isBack = await deps.recorder.retryByPolicy(broken, delayMs);
+  await left;
+  if (!isBack) return;
+  noteRetried(job.type);
+  deps.signals.announce(started.id, { event: 'status', status: 'queued', attempt: started.attempt });
+  deps.retryIn(job.type, delayMs);
+};
+
+/** The end of a run as policies name it: what else goes wrong with an HTTP call or a statement is an error. */
+const endOf = ({ job }: Work, { error }: JobOutcome): string => {
+  const code = error?.code ?? '';
+  return job.type === functionInvoke.type || code === 'timeout' || code === 'crashed' ? code : 'error';
+};
+
+/** The end of a run is the end of its job, unless the job's policy has another attempt for it. */
+const end = async (work: Work, outcome: JobOutcome): Promise<void> => {
+  const { retry: policy, attempt } = work.started;
+  const hasFailed = outcome.status === 'failed' || outcome.status === 'dead';
+  if (policy === null || !hasFailed) return settle(work, outcome);
+  if (isRetried(policy, attempt, endOf(work, outcome))) {
+    return retryByPolicy(work, outcome, pauseAfter(policy, attempt));
+  }
+  return settle(work, { ...outcome, status: 'dead' });
 };
 
 const conclude = async (work: Work, ran: Ran): Promise<void> => {
   if (ran.kind === 'ended') {
     const { outcome } = ran;
-    return settle(work, { ...outcome, error: outcome.error && recordable(outcome.error) });
+    return end(work, { ...outcome, error: outcome.error && recordable(outcome.error) });
   }
   const left = leaveGate(work.deps, work.delivery);
   if (ran.kind === 'back') await handBack(work, left);
@@ -143,6 +186,14 @@ const announceRunning = ({ signals }: RunJobDeps, { id, attempt }: StartedJob): 
   return { take, announce };
 };
 
+/** The next job of the key gets the place; what fails here the leader of the shard does. */
+const freePlace = ({ deps, delivery, job }: Work, key: string): void => {
+  const keys = { type: job.type, projectId: delivery.projectId, keys: [key] };
+  deps
+    .admitKeyed(delivery.shard, keys)
+    .catch((error: unknown) => deps.log.debug({ err: error }, 'the next job of a concurrency key is admitted later'));
+};
+
 const run = async (startedWork: Omit<Work, 'status'>): Promise<void> => {
   const { deps, started, job, delivery } = startedWork;
   const status = announceRunning(deps, started);
@@ -165,6 +216,7 @@ const run = async (startedWork: Omit<Work, 'status'>): Promise<void> => {
   } finally {
     status.announce();
     tracked.remove();
+    if (started.concurrency_key !== null) freePlace(work, started.concurrency_key);
   }
 };
 
@@ -191,6 +243,12 @@ const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promi
   return null;
 };
 
+/** Ends a job that waits and may not begin any more: its project was deleted, or it is late. */
+const endUnstarted = async ({ db }: RunJobDeps, id: string): Promise<Changed | undefined> => {
+  const abandoned = await cancelIfAbandoned(db, id).catch(() => undefined);
+  return abandoned ?? expireIfLate(db, id).catch(() => undefined);
+};
+
 /**
  * A job that may not start needs no place at the gate, unless it runs; one that waits is queued again. The caller of a
  * job that ended before it started (its project was deleted) may not have been notified.
@@ -199,10 +257,12 @@ const dropDelivery = async (deps: RunJobDeps, delivery: Delivery): Promise<void>
   const { shard, lease, projectId } = delivery;
   const known = await standingOf(deps.db, lease.id).catch(() => null);
   if (known === null || known?.status === 'running') return;
-  const abandoned = known?.status === 'queued' && (await cancelIfAbandoned(deps.db, lease.id).catch(() => undefined));
-  const row = abandoned ? { ...abandoned, due: false } : known;
+  const ended = known?.status === 'queued' ? await endUnstarted(deps, lease.id) : undefined;
+  const row = ended ? { ...ended, due: false } : known;
   await leaveGate(deps, delivery);
-  if (row?.status === 'queued' && row.due) await bringBack(deps, shard, { id: lease.id, projectId });
+  if (row?.status === 'queued' && row.due) {
+    await bringBack(deps, shard, { id: lease.id, projectId, priority: row.priority });
+  }
   const outcome = row && outcomeOf(row);
   if (outcome) await deps.outcomes.notify(lease.id, outcome, row.reply_to).catch(() => undefined);
 };

@@ -49,6 +49,7 @@ const contextOf = ({ deps, started, delivery }: Work, signal: AbortSignal, lines
     attempt: started.attempt,
     waitedMs: started.waited_ms,
     envVersion: started.env_version,
+    depth: started.depth,
     signal,
     openAnswer: async () => (started.reply_to === null ? null : deps.answers.open(jobId, started.reply_to)),
     progress: (percent) => {

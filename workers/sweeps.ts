@@ -16,9 +16,10 @@ import { deleteOldEmails } from '#domain/email/email.ts';
 import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.ts';
 import { sweepIdempotencyKeys } from '#domain/idempotency/idempotency.ts';
-import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
+import { deleteOld, expireLate, expireWaiting } from '#domain/jobs/changes.ts';
 import { endTeller } from '#domain/jobs/abandon.ts';
 import { sweepSeen } from '#domain/jobs/queue-shards.ts';
+import { sweepUniqueKeys } from '#domain/jobs/unique-keys.ts';
 import { sweepUsage } from '#domain/jobs/usage.ts';
 import { insertJobs, outcomeOf, refOf } from '#domain/jobs/store.ts';
 import { dueSweeps, removeFilesOfProjects, removeUnfinishedFiles } from '#domain/storage/sweep.ts';
@@ -112,7 +113,7 @@ export const expireJobs = async (
   max: number = firstStep,
 ): Promise<number> => {
   const days = config.PLINTH_JOB_WAIT_DAYS;
-  const expired = await expireWaiting(db, { types, days, max });
+  const expired = [...(await expireWaiting(db, { types, days, max })), ...(await expireLate(db, max))];
   await Promise.all(
     expired.map(async (row) => {
       const outcome = outcomeOf(row);
@@ -197,6 +198,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'old mails of projects': inSteps((max) => deleteOldEmails(deps.db, max)),
   ...deliverySweeps(deps),
   'events of payment providers': inSteps((max) => deleteOldProviderEvents(deps.db, max)),
+  'unique keys of jobs': inSteps((max) => sweepUniqueKeys(deps.db, max)),
   'counts of past months': () => sweepUsage(deps.db),
   'runs of schedules': () => sweepScheduleRuns(deps.db),
   'mails of the platform': () => sweepPlatformMail(deps.db),

@@ -1,3 +1,4 @@
+import type { Keys } from '#domain/jobs/concurrency.ts';
 import type { StartedJob } from '#domain/jobs/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
@@ -28,7 +29,9 @@ export interface RunJobDeps {
   /** Frees the place of a job at the gate. */
   readonly finish: (shard: string, lease: Lease) => Promise<void>;
   /** Brings a job that was handed back to the gate again. */
-  readonly readmit: (shard: string, job: Pick<JobRef, 'id' | 'projectId'>) => Promise<void>;
+  readonly readmit: (shard: string, job: Pick<JobRef, 'id' | 'projectId' | 'priority'>) => Promise<void>;
+  /** Gives free places of concurrency keys to the jobs that are next, and brings these to the gate. */
+  readonly admitKeyed: (shard: string, keys: Keys) => Promise<void>;
   /** Ends were recorded that left events for webhooks. */
   readonly onEvents?: (() => void) | undefined;
   /** A retry was written that is due in so many ms. */

@@ -1,6 +1,8 @@
 import { openAi } from '#domain/ai/ai.ts';
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
+import { enqueueLimitsFrom } from '#domain/functions/enqueue.ts';
+import { keepJobs } from '#domain/functions/job-outbox.ts';
 import { createRunnableLoader, monthlyCaps } from '#domain/functions/functions.ts';
 import type { ChangeListeners } from '#domain/database/database.ts';
 import { startUpgrades } from '#domain/database-servers/upgrade.ts';
@@ -24,6 +26,7 @@ import type { StorageDriver } from '#lib/object-store/object-store.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type JobDefinition, type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
+import type { Gate } from '#queues/gate/types.ts';
 import { jobs } from '#queues/registry.ts';
 import { type Signals, type Subscriber, signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
@@ -33,6 +36,7 @@ import { openProcessors } from './processors/registry.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { answerService } from './services/answer/service.ts';
 import { databaseService } from './services/database/service.ts';
+import { jobService } from './services/jobs.ts';
 import { flagService } from './services/flags.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { storageService, type StorageServiceDeps } from './services/storage/service.ts';
@@ -68,6 +72,8 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly runtimes: Runtimes | null;
   readonly listeners: Required<ChangeListeners>;
   readonly flags: Flags;
+  /** Opened by the engine, which starts later. */
+  readonly late: { readonly gate?: Gate };
 };
 
 /** The files of projects, for their functions. */
@@ -91,7 +97,7 @@ const storageDepsOf = (
 const processorDepsOf = (
   config: Config,
   log: Log,
-  { platform, runtimes, listeners, flags, bytes, ...opened }: Opened,
+  { platform, runtimes, listeners, flags, bytes, late, ...opened }: Opened,
 ): ProcessorDeps => {
   const { tenantDb, sealer } = platform.projects;
   return {
@@ -107,9 +113,10 @@ const processorDepsOf = (
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
     services: servicesOf([
-      databaseService({ tenantDb, ...listeners }),
+      databaseService({ tenantDb, ...listeners, jobs: { db: platform.db, limits: enqueueLimitsFrom(config) } }),
       fetchService({ egress: opened.egress }),
       flagService({ flags }),
+      jobService({ db: platform.db, gate: () => late.gate, log, limits: enqueueLimitsFrom(config) }),
       storageService(storageDepsOf(config, log, { platform, listeners, bytes })),
       answerService,
     ]),
@@ -137,6 +144,14 @@ const followNotices = (
   subscriber.onNotice(({ about, projectId }) =>
     about === 'flags' ? flags.noteChange(projectId) : ai.keys.forget(projectId),
   );
+
+const openTransports = (config: Config, { db }: Platform, egress: Egress) =>
+  createTransports({
+    db,
+    egress,
+    local: config.PLINTH_LOCAL === 'on',
+    timeouts: { answerMs: config.PLINTH_SMTP_ANSWER_MS },
+  });
 
 /** The processors of the job types that this worker serves. */
 const processorsFor = (served: readonly JobDefinition[], deps: ProcessorDeps): Processors => {
@@ -191,6 +206,7 @@ const startHousekeeping = (
     redis: openWorkerRedis(deps.config.REDIS_URL, deps.log),
     prefix: deps.config.PLINTH_REDIS_PREFIX,
     maxIdleConnections: deps.config.PLINTH_RELAY_CONNECTIONS,
+    keepJobs: (projectId, text) => keepJobs({ ...deps, limits: enqueueLimitsFrom(deps.config) }, projectId, text),
   });
   return {
     stop: async () => {
@@ -213,9 +229,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const egress = openEgress(config, log);
   const runtimes = pools.includes('functions') ? await openRuntimes(config, egress, log) : null;
   const listeners = openChangeListeners(config, log);
-  const local = config.PLINTH_LOCAL === 'on';
-  const answerMs = config.PLINTH_SMTP_ANSWER_MS;
-  const transports = createTransports({ db: platform.db, egress, local, timeouts: { answerMs } });
+  const transports = openTransports(config, platform, egress);
   const deliveries = openDeliveries({ platform, backlogDb, config, log });
   // The timers of the engine, which starts later.
   let subscribers: Pick<Subscriber, 'isSubscribed'> | undefined;
@@ -226,7 +240,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const flags = openWorkerFlags(config, log, platform, { isSubscribed, signals: listeners });
   const [gateway, bytes] = [ai.gateway, await openBytes(config)];
   const { recorder } = deliveries;
-  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags, bytes };
+  const late: { gate?: Gate } = {};
+  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags, bytes, late };
   const processors = processorsFor(served, processorDepsOf(config, log, opened));
   checkProcessors(pools, processors);
   const engine = await startEngine({
@@ -239,6 +254,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     onEvents: () => listeners.markWaiting(),
   });
   const { gate, outcomes, subscriber } = engine.queues;
+  late.gate = gate;
   await followNotices(subscriber, { flags, ai });
   subscribers = subscriber;
   const common = { ...platform, config, log, bytes };

@@ -13,6 +13,7 @@ import {
 } from '#domain/cron/cron.ts';
 import { monthlyCaps } from '#domain/functions/functions.ts';
 import { parseExactJson } from '#lib/json.ts';
+import { retryPolicy } from '#queues/retry-policy.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, instant, name, page, text } from '../fields.ts';
@@ -48,6 +49,20 @@ const fields = {
   enabled: z.boolean(),
   overlap: z.enum(overlapRules),
   misfire: z.enum(misfireRules),
+  timeout_ms: z
+    .int()
+    .min(100)
+    .max(300_000)
+    .nullable()
+    .describe('Null: that of the target, which it does not exceed for HTTP and SQL.'),
+  retry: retryPolicy.nullable().describe('Null: as the function has it; HTTP and SQL are not tried again.'),
+  jitter_ms: z.int().min(0).max(3_600_000).describe('Each fire is late by a random part of it.'),
+  deadline_ms: z
+    .int()
+    .min(1000)
+    .max(7 * 24 * 3_600_000)
+    .nullable()
+    .describe('A run that has not succeeded so long after its fire is the event cron.missed; null: none.'),
 };
 
 const run = z.object({
@@ -156,6 +171,10 @@ const changeEndpoints: readonly Endpoint[] = [
       enabled: fields.enabled.default(true),
       overlap: fields.overlap.default('skip'),
       misfire: fields.misfire.default('once'),
+      timeout_ms: fields.timeout_ms.default(null),
+      retry: fields.retry.default(null),
+      jitter_ms: fields.jitter_ms.default(0),
+      deadline_ms: fields.deadline_ms.default(null),
     }),
     status: 201,
     response: schedule,

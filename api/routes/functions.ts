@@ -18,6 +18,7 @@ import {
 } from '#domain/functions/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { retryPolicy } from '#queues/retry-policy.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
@@ -157,6 +158,7 @@ const newFunction = z.strictObject({
   timeout_ms: codeFields.timeout_ms.default(10_000),
   memory_mb: codeFields.memory_mb.default(256),
   access: z.enum(functionAccess).default('key').describe('Which callers it takes at its public address.'),
+  retry: retryPolicy.nullable().default(null),
   env_vars: envVars.default({}),
 });
 
@@ -165,6 +167,7 @@ const changedFunction = z.strictObject({
   ...z.object(codeFields).partial().shape,
   ...sourceFields,
   access: z.enum(functionAccess).optional(),
+  retry: retryPolicy.nullable().optional(),
   env_vars: envVars.optional().describe('Merged; null deletes a variable, a masked value keeps it.'),
 });
 

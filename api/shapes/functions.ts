@@ -1,3 +1,4 @@
+import { retryPolicy } from '#queues/retry-policy.ts';
 import { z } from 'zod';
 import { maskEnvVars, openEnvVars } from '#domain/functions/env-vars.ts';
 import type { InvocationRow } from '#domain/functions/invocations.ts';
@@ -34,6 +35,7 @@ export const listedFunction = z.object({
   name: z.string(),
   language: z.enum(['javascript', 'python']),
   access: z.enum(functionAccess).describe('Which callers it takes at its public address.'),
+  retry: retryPolicy.nullable().describe('For its jobs that bring none of their own; null: they run once.'),
   entry_point: z.string(),
   entrypoint: z.string().nullable().describe('Path of the file with the handler; null for a function of one file.'),
   timeout_ms: z.int(),

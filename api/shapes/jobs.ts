@@ -25,9 +25,10 @@ export const job = z.object({
   result: z.unknown(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   waiting_reason: z
-    .enum(['project_limit', 'global_limit', 'queue', 'retry_backoff', 'paused'])
+    .enum(['project_limit', 'global_limit', 'queue', 'retry_backoff', 'paused', 'delayed', 'concurrency'])
     .nullable()
     .describe('Null when it does not wait, and while the queue is down.'),
+  priority: z.int().describe('9 goes first among the jobs of its project.'),
   position: z.int().nullable().describe('Its place among the waiting jobs of its project, from 1 on.'),
   created_at: instant,
   started_at: instant.nullable(),

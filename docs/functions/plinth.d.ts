@@ -55,7 +55,45 @@ declare module 'plinth/functions' {
      * Runs `work` in a transaction: what it does through `tx` is kept when it resolves and undone when it throws.
      * At most four are open at a time in one run, those that are ending among them.
      */
-    transaction<T>(work: (tx: Queries) => T | Promise<T>): Promise<T>;
+    transaction<T>(work: (tx: Queries & { readonly jobs: Jobs }) => T | Promise<T>): Promise<T>;
+  }
+
+  /** After which ends a run is tried again, and how often; docs/functions/jobs.md. */
+  export interface RetryPolicy {
+    readonly max_attempts: number;
+    readonly backoff?: 'exponential' | 'fixed';
+    readonly base_ms?: number;
+    readonly max_ms?: number;
+    readonly on?: readonly ('error' | 'timeout' | 'crashed')[];
+    /** The slug of a function. */
+    readonly on_failure?: string;
+  }
+
+  export interface JobOptions {
+    readonly delay_ms?: number;
+    /** ISO 8601; in place of `delay_ms`. */
+    readonly run_at?: string;
+    /** 0 to 9; 9 goes first. */
+    readonly priority?: number;
+    readonly unique_key?: string;
+    readonly unique_for_ms?: number;
+    readonly concurrency_key?: string;
+    readonly concurrency?: number;
+    readonly expires_in_ms?: number;
+    readonly retry?: RetryPolicy | null;
+  }
+
+  export interface EnqueuedJob {
+    readonly id: string;
+    /** An earlier job has the unique key: this is its id. */
+    readonly duplicate: boolean;
+  }
+
+  /** Jobs that run functions of the project; those of `tx.jobs` exist only if the transaction commits. */
+  export interface Jobs {
+    enqueue(slug: string, payload?: Json, options?: JobOptions): Promise<EnqueuedJob>;
+    /** At most 1,000, all of them or none. */
+    enqueueMany(slug: string, jobs: readonly (JobOptions & { readonly payload?: Json })[]): Promise<EnqueuedJob[]>;
   }
 
   /** An error of the database; thrown by every method of `db`. */
@@ -165,7 +203,14 @@ declare module 'plinth/functions' {
      * Writes a line with fields into the log: an object of at most 8 KB of JSON. Fields with the names of secrets
      * (`password`, `token`, `authorization`, …) are kept without their values.
      */
-    log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Readonly<Record<string, unknown>>): void;
+    readonly log: (
+      level: 'debug' | 'info' | 'warn' | 'error',
+      message: string,
+      fields?: Readonly<Record<string, unknown>>,
+    ) => void;
+    readonly jobs: Jobs;
+    /** Which attempt of its job the run is, 1 for the first. */
+    readonly attempt: number;
     readonly flags: Flags;
     /** The files of the project. */
     readonly storage: Storage;
@@ -183,7 +228,7 @@ declare module 'plinth/functions' {
     /**
      * The caller. `user` holds the verified claims of a user's token (`sub`, `email`, …), `kind` is then `user`; else
      * `secret` or `publishable` for the kind of the API key, `public` for a call without one, or `dashboard`, `cron`,
-     * `event`.
+     * `event`, `job`.
      */
     readonly caller: {
       readonly kind: 'user' | 'secret' | 'publishable' | 'public' | 'dashboard' | 'cron' | 'event' | 'job';

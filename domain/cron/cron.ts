@@ -69,6 +69,18 @@ const requireRoomFor = (present: number): void => {
   });
 };
 
+/** @throws {ServiceError} `validation_failed` */
+const requireFitting = (
+  { expression, timezone, next }: Times,
+  { jitter_ms: jitterMs, target, retry }: ScheduleFields,
+): void => {
+  const after = fireAfter(expression, timezone, next.getTime());
+  if (jitterMs > 0 && after !== null && jitterMs >= after - next.getTime())
+    throw invalidField('jitter_ms', 'must be less than the time between the next two fires');
+  if (target.type !== 'function' && retry?.on_failure !== undefined)
+    throw invalidField('retry.on_failure', 'is possible for functions only');
+};
+
 export interface Schedule extends ScheduleRow {
   readonly last_run: RunRow | null;
 }
@@ -124,8 +136,10 @@ export const schedulesOf = async (
 
 /** @throws {ServiceError} `validation_failed`, `plan_limit_exceeded` */
 export const createSchedule = async (db: Queryable, project: OfProject, wanted: ScheduleFields): Promise<Schedule> => {
-  const { expression, timezone, next } = await timesOf(db, wanted);
+  const times = await timesOf(db, wanted);
+  const { expression, timezone, next } = times;
   requireInterval(expression, project.plan);
+  requireFitting(times, wanted);
   await checkTarget(db, project.id, wanted.target);
   requireRoomFor(await countForInsert(db, project.id));
   const [id, fields] = [newId(), { ...wanted, timezone }];
@@ -134,6 +148,14 @@ export const createSchedule = async (db: Queryable, project: OfProject, wanted: 
 };
 
 type ScheduleChange = { readonly [Field in keyof ScheduleFields]?: ScheduleFields[Field] | undefined };
+
+/** Null is a value of these. */
+const changedOptions = (row: ScheduleRow, change: ScheduleChange) => ({
+  timeout_ms: change.timeout_ms === undefined ? row.timeout_ms : change.timeout_ms,
+  retry: change.retry === undefined ? row.retry : change.retry,
+  jitter_ms: change.jitter_ms ?? row.jitter_ms,
+  deadline_ms: change.deadline_ms === undefined ? row.deadline_ms : change.deadline_ms,
+});
 
 const changed = (row: ScheduleRow, change: ScheduleChange): ScheduleFields => ({
   name: change.name ?? row.name,
@@ -144,6 +166,7 @@ const changed = (row: ScheduleRow, change: ScheduleChange): ScheduleFields => ({
   enabled: change.enabled ?? row.enabled,
   overlap: change.overlap ?? row.overlap,
   misfire: change.misfire ?? row.misfire,
+  ...changedOptions(row, change),
 });
 
 const sameTimes = (row: ScheduleRow, fields: ScheduleFields): boolean =>
@@ -161,7 +184,9 @@ export const updateSchedule = async (
   const row = await lockSchedule(db, project.id, id);
   if (row === undefined) throw notFound('schedule');
   const wanted = changed(row, change);
-  const { expression, timezone, next } = await timesOf(db, wanted);
+  const times = await timesOf(db, wanted);
+  const { expression, timezone, next } = times;
+  requireFitting(times, wanted);
   const fields = { ...wanted, timezone };
   const keepsTimes = sameTimes(row, fields);
   if (!keepsTimes && fields.enabled) requireInterval(expression, project.plan);
@@ -200,7 +225,11 @@ export const runNow = async (
   const present =
     target.type === 'function' ? await presentVersion(db, project.id, { id: target.function_id }) : undefined;
   const id = newId();
-  const { job } = startOf(row, { version: present?.version ?? null, monthlyLimit: caps[project.plan] }, id);
+  const { job } = startOf(
+    row,
+    { version: present?.version ?? null, retry: present?.retry ?? null, monthlyLimit: caps[project.plan] },
+    id,
+  );
   if (job === null) throw new ServiceError('conflict', 'The function of this schedule was deleted.');
   await requireRoomAt(gate, job);
   const fireAt = new Date(await databaseTime(db));

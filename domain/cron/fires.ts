@@ -3,6 +3,7 @@ import { newId } from '#lib/ids.ts';
 import { cronFire } from '#queues/cron-fire.ts';
 import type { JobData, JobDefinition } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
+import type { RetryPolicy } from '#queues/retry-policy.ts';
 import type { Contents } from './store.ts';
 import { fireAfter, fireUpTo, parseExpression } from './expression.ts';
 
@@ -29,6 +30,7 @@ export interface DueSchedule {
   readonly overlap: OverlapRule;
   readonly misfire: MisfireRule;
   readonly nextRunAt: number;
+  readonly jitter_ms?: number;
   /** The least interval of the project's plan: it binds also after a change to a smaller plan. */
   readonly spacingMs: number;
   /** How many runs have been started and not ended; counted up to `maxUnfinished`. */
@@ -86,7 +88,7 @@ export const decideFires = (due: DueSchedule, now: number): Decision => {
   const fires: Fire[] = [];
   let { unfinished, waiting } = due;
   for (const fireAt of instants) {
-    const late = due.misfire === 'skip' && now - fireAt > graceMs;
+    const late = due.misfire === 'skip' && now - fireAt > graceMs + (due.jitter_ms ?? 0);
     const judged = late ? { verdict: 'skip' as const, reason: missed } : judge(due, unfinished, waiting);
     unfinished += judged.verdict === 'start' ? 1 : 0;
     waiting += judged.verdict === 'wait' ? 1 : 0;
@@ -108,31 +110,37 @@ const jobOf = (
   definition: JobDefinition,
   { id, project_id: projectId }: Pick<Contents, 'id' | 'project_id'>,
   runId: string,
-  data: unknown,
+  { retry, ...data }: { readonly retry: RetryPolicy | null },
 ): NewJobRow => ({
   id: newId(),
   projectId,
   startedBy: { kind: 'cron', id },
   type: definition.type,
   data: JSON.stringify(data),
-  maxAttempts: definition.maxAttempts,
+  maxAttempts: Math.max(definition.maxAttempts, retry?.max_attempts ?? 0),
+  options: retry === null ? undefined : { retry },
   requestId: `cron-${runId}`,
 });
 
 /**
  * The job of one run.
- * @param called the function that the schedule calls: its present version, null when there is none, and how many runs
+ * @param called the function that the schedule calls: its present version and retry policy, null when there is none, and how many runs
  * of functions the project may have this month
  */
 export const startOf = (
   schedule: Contents,
-  called: { readonly version: number | null; readonly monthlyLimit: number | null },
+  called: {
+    readonly version: number | null;
+    readonly retry?: RetryPolicy | null;
+    readonly monthlyLimit: number | null;
+  },
   runId: string,
 ): Start => {
-  const { id, target, payload } = schedule;
+  const { id, target, payload, timeout_ms: ownTimeoutMs, retry } = schedule;
+  const timeout = ownTimeoutMs === null ? {} : { timeout_ms: ownTimeoutMs };
   if (target.type !== 'function') {
-    const data: JobData<typeof cronFire> = { schedule_id: id, run_id: runId, target, payload };
-    return { job: jobOf(cronFire, schedule, runId, data), reason: null };
+    const data: JobData<typeof cronFire> = { schedule_id: id, run_id: runId, target, payload, ...timeout };
+    return { job: jobOf(cronFire, schedule, runId, { ...data, retry }), reason: null };
   }
   if (called.version === null) return { job: null, reason: functionIsGone };
   const data: JobData<typeof functionInvoke> = {
@@ -140,8 +148,9 @@ export const startOf = (
     version: called.version,
     trigger: 'cron',
     payload,
+    ...timeout,
   };
-  const job = jobOf(functionInvoke, schedule, runId, data);
+  const job = jobOf(functionInvoke, schedule, runId, { ...data, retry: retry ?? called.retry ?? null });
   return { job: { ...job, monthlyLimit: called.monthlyLimit }, reason: null };
 };
 

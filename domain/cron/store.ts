@@ -1,6 +1,7 @@
 import type { JobStatus } from '#domain/jobs/store.ts';
 import type { Plan } from '#domain/projects/store.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
+import type { RetryPolicy } from '#queues/retry-policy.ts';
 import { type MisfireRule, type OverlapRule, maxUnfinished } from './fires.ts';
 
 export type Target =
@@ -18,6 +19,14 @@ export interface ScheduleFields {
   readonly enabled: boolean;
   readonly overlap: OverlapRule;
   readonly misfire: MisfireRule;
+  /** Null: the target's own. */
+  readonly timeout_ms: number | null;
+  /** Null: the function's own; other targets are not tried again. */
+  readonly retry: RetryPolicy | null;
+  /** Each fire is late by a random part of it. */
+  readonly jitter_ms: number;
+  /** Null: no run has one. */
+  readonly deadline_ms: number | null;
 }
 
 export interface ScheduleRow extends ScheduleFields {
@@ -29,6 +38,7 @@ export interface ScheduleRow extends ScheduleFields {
 }
 
 const columns = `id, project_id, name, schedule, timezone, target, payload, enabled, overlap, misfire,
+  timeout_ms, retry, jitter_ms, deadline_ms,
   next_run_at, created_at, updated_at`;
 
 const valuesOf = (fields: ScheduleFields, nextRunAt: Date | null): unknown[] => [
@@ -41,7 +51,15 @@ const valuesOf = (fields: ScheduleFields, nextRunAt: Date | null): unknown[] => 
   fields.overlap,
   fields.misfire,
   nextRunAt,
+  fields.timeout_ms,
+  fields.retry,
+  fields.jitter_ms,
+  fields.deadline_ms,
 ];
+
+/** SQL: when the tick looks at a schedule. */
+const jittered = (next: string, jitterMs: string): string =>
+  `${next}::timestamptz + random() * make_interval(secs => ${jitterMs}::int / 1000.0)`;
 
 /** The database's clock, by which everything here is due. Within a transaction: when it began. */
 export const databaseTime = async (db: Queryable): Promise<number> => {
@@ -71,8 +89,9 @@ export const insertSchedule = async (
 ): Promise<void> => {
   await db.query(
     `insert into schedules
-       (id, project_id, name, schedule, timezone, target, payload, enabled, overlap, misfire, next_run_at, due_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)`,
+       (id, project_id, name, schedule, timezone, target, payload, enabled, overlap, misfire, next_run_at,
+        timeout_ms, retry, jitter_ms, deadline_ms, due_at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, ${jittered('$11', '$14')})`,
     [id, projectId, ...valuesOf(fields, nextRunAt)],
   );
 };
@@ -85,7 +104,8 @@ export const replaceSchedule = async (
 ): Promise<void> => {
   await db.query(
     `update schedules set name = $2, schedule = $3, timezone = $4, target = $5, payload = $6, enabled = $7,
-       overlap = $8, misfire = $9, next_run_at = $10, due_at = $10, updated_at = now()
+       overlap = $8, misfire = $9, next_run_at = $10, timeout_ms = $11, retry = $12, jitter_ms = $13, deadline_ms = $14,
+       due_at = ${jittered('$10', '$13')}, updated_at = now()
      where id = $1`,
     [id, ...valuesOf(fields, nextRunAt)],
   );
@@ -131,6 +151,8 @@ export interface NewRun {
   readonly jobId: string | null;
   readonly status: 'waiting' | 'started' | 'skipped' | 'failed';
   readonly reason: string | null;
+  /** Left out: none. */
+  readonly deadlineAt?: Date | null;
 }
 
 /**
@@ -139,8 +161,9 @@ export interface NewRun {
  */
 export const insertRuns = async (db: Queryable, runs: readonly NewRun[]): Promise<ReadonlySet<string>> => {
   const rows = await db.query<{ id: string }>(
-    `insert into schedule_runs (id, schedule_id, fire_at, trigger, job_id, status, reason)
-     select * from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::uuid[], $6::text[], $7::text[])
+    `insert into schedule_runs (id, schedule_id, fire_at, trigger, job_id, status, reason, deadline_at)
+     select * from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::uuid[], $6::text[], $7::text[],
+       $8::timestamptz[])
      on conflict do nothing returning id`,
     [
       runs.map((run) => run.id),
@@ -150,6 +173,7 @@ export const insertRuns = async (db: Queryable, runs: readonly NewRun[]): Promis
       runs.map((run) => run.jobId),
       runs.map((run) => run.status),
       runs.map((run) => run.reason),
+      runs.map((run) => run.deadlineAt ?? null),
     ],
     'insert-runs',
   );
@@ -311,27 +335,84 @@ export const sweepScheduleRuns = async (db: Queryable): Promise<void> => {
   }
 };
 
+interface FoundDue {
+  readonly now: number;
+  readonly due: boolean;
+  readonly waiting: boolean;
+  /** Deadlines of runs have passed. */
+  readonly late: boolean;
+}
+
+const missedEvent = (runs: string): string => `
+  insert into outbox_events (project_id, event, data)
+  select s.project_id, 'cron.missed', json_build_object('schedule_id', s.id, 'name', s.name, 'run_id', m.id,
+    'fire_at', to_char(m.fire_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'job_id', m.job_id,
+    'status', m.status, 'reason', m.reason)
+  from ${runs} m join schedules s on s.id = m.schedule_id
+  where exists (select from webhook_patterns p where p.project_id = s.project_id
+    and p.pattern in ('cron.missed', 'cron.*', '*'))`;
+
+/** Tells webhooks of runs that were skipped, or failed before there was a job. */
+export const emitMissed = async (db: Queryable, runIds: readonly string[]): Promise<void> => {
+  await db.query(
+    missedEvent(`(select * from schedule_runs where id = any ($1::uuid[]) and status in ('skipped', 'failed'))`),
+    [runIds],
+    'cron-missed',
+  );
+};
+
+const maxLate = 500;
+
+/**
+ * Looks at runs whose deadline has passed, once at each, and tells webhooks of those that have not succeeded by then.
+ * @returns whether there may be more
+ */
+export const emitLate = async (db: Queryable): Promise<boolean> => {
+  const { seen } = await one(
+    db.query<{ seen: number }>(
+      `with late as materialized (
+         select id, schedule_id, fire_at, job_id, status, reason, deadline_at, finished_at from schedule_runs
+         where deadline_at <= now() order by deadline_at limit ${maxLate} for update skip locked
+       ), looked_at as (
+         update schedule_runs r set deadline_at = null from late where r.id = late.id
+       ), failed as (
+         select late.id, late.schedule_id, late.fire_at, late.job_id, coalesce(j.status, late.status) as status,
+           'it did not succeed by its deadline' as reason
+         from late left join jobs j on j.id = late.job_id
+         where (coalesce(j.status, late.status) = 'succeeded'
+           and coalesce(j.finished_at, late.finished_at) <= late.deadline_at) is not true
+       ), emitted as (${missedEvent('failed')})
+       select count(*)::int as seen from late`,
+      [],
+      'cron-late',
+    ),
+  );
+  return seen === maxLate;
+};
+
 /** Whether any work is due now: one query on two small indexes, so that an idle tick costs one round trip. */
-export const findDue = async (db: Queryable): Promise<{ now: number; due: boolean; waiting: boolean }> => {
-  const [row] = await db.query<{ now: Date; due: boolean; waiting: boolean }>(
+export const findDue = async (db: Queryable): Promise<FoundDue> => {
+  const [row] = await db.query<Omit<FoundDue, 'now'> & { now: Date }>(
     `select now() as now, exists (select from schedules where due_at <= now()) as due,
-       exists (select from schedule_runs where status = 'waiting') as waiting`,
+       exists (select from schedule_runs where status = 'waiting') as waiting,
+       exists (select from schedule_runs where deadline_at <= now()) as late`,
     [],
     'cron-find-due',
   );
-  return row ? { ...row, now: row.now.getTime() } : { now: Date.now(), due: false, waiting: false };
+  return row ? { ...row, now: row.now.getTime() } : { now: Date.now(), due: false, waiting: false, late: false };
 };
 
 /** A locked schedule without what it sends, of which a pass may read only so much. */
 export interface DueRow extends Pick<
   ScheduleRow,
-  'id' | 'project_id' | 'schedule' | 'timezone' | 'overlap' | 'misfire' | 'next_run_at'
+  'id' | 'project_id' | 'schedule' | 'timezone' | 'overlap' | 'misfire' | 'next_run_at' | 'jitter_ms' | 'deadline_ms'
 > {
   /** About how large a job of it is: its target and payload. */
   readonly bytes: number;
 }
 
 const dueColumns = `s.id, s.project_id, s.schedule, s.timezone, s.overlap, s.misfire, s.next_run_at,
+  s.jitter_ms, s.deadline_ms,
   octet_length(s.target::text) + octet_length(s.payload) as bytes`;
 
 /** Which schedules a pass locks: a batch, or some of them by their ids. */
@@ -369,12 +450,12 @@ export const lockReleasable = (db: Queryable, { limit, ids }: Which): Promise<Du
     'cron-lock-releasable',
   );
 
-export type Contents = Pick<ScheduleRow, 'id' | 'project_id' | 'target' | 'payload'>;
+export type Contents = Pick<ScheduleRow, 'id' | 'project_id' | 'target' | 'payload' | 'timeout_ms' | 'retry'>;
 
 /** The requests of locked schedules. */
 export const contentsOf = async (db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, Contents>> => {
   const rows = await db.query<Contents>(
-    'select id, project_id, target, payload from schedules where id = any ($1::uuid[])',
+    'select id, project_id, target, payload, timeout_ms, retry from schedules where id = any ($1::uuid[])',
     [ids],
     'cron-contents',
   );
@@ -394,13 +475,14 @@ export interface Facts {
   readonly waiting: number;
   /** The present version of the function that it calls; null when there is none. */
   readonly function_version: number | null;
+  readonly function_retry: RetryPolicy | null;
 }
 
 /** Read by a statement of its own after the locks are held, so that nothing in it is older than the locks. */
 export const factsOf = async (db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, Facts>> => {
   const rows = await db.query<Facts>(
     `select s.id, now() as now, p.plan, p.status = 'active' and p.deleted_at is null as active,
-       f.version as function_version,
+       f.version as function_version, f.retry as function_retry,
        (select count(*) from ${runsThatGoOn(maxUnfinished)} as r) as unfinished,
        (select count(*) from schedule_runs r where r.schedule_id = s.id and r.status = 'waiting') as waiting
      from schedules s join projects p on p.id = s.project_id

@@ -19,6 +19,8 @@ import {
   type Which,
   changeWaiting,
   contentsOf,
+  emitLate,
+  emitMissed,
   factsOf,
   failRuns,
   findDue,
@@ -142,6 +144,9 @@ const toDate = (ms: number | null): Date | null => (ms === null ? null : new Dat
 // For a project that has had its share of a pass: in the next tick, behind what is due by then.
 const nextTickMs = 1000;
 
+const jittered = (nextRunAt: number | null, { jitter_ms: jitterMs }: Pick<DueRow, 'jitter_ms'>): Date | null =>
+  toDate(nextRunAt === null ? null : nextRunAt + Math.floor(Math.random() * jitterMs));
+
 /** The fires for which there is room. The others stay due: at once, or from the next tick on. */
 const planWithin = (room: Room, one: Locked, log: Log): Planned => {
   const { id, project_id: projectId, bytes } = one.schedule;
@@ -157,7 +162,12 @@ const planWithin = (room: Room, one: Locked, log: Log): Planned => {
     const dueAt = left ? toDate(fireAt) : untilNextTick;
     return { one, left, fires: fires.slice(0, made), move: { id, nextRunAt: toDate(fireAt), dueAt } };
   }
-  return { one, left: false, fires, move: { id, nextRunAt: toDate(nextRunAt), dueAt: toDate(nextRunAt) } };
+  return {
+    one,
+    left: false,
+    fires,
+    move: { id, nextRunAt: toDate(nextRunAt), dueAt: jittered(nextRunAt, one.schedule) },
+  };
 };
 
 /** The requests of locked schedules, and the sizes that their projects may use. */
@@ -169,7 +179,11 @@ interface Sending {
 const startWith = ({ contents, caps }: Sending, { schedule, facts }: Locked, runId: string): Start => {
   const content = contents.get(schedule.id);
   if (content === undefined) throw new Error('a locked schedule is gone');
-  return startOf(content, { version: facts.function_version, monthlyLimit: caps[facts.plan] }, runId);
+  return startOf(
+    content,
+    { version: facts.function_version, retry: facts.function_retry, monthlyLimit: caps[facts.plan] },
+    runId,
+  );
 };
 
 /** Writes jobs; runs of those that would go over the cap of their project have failed. */
@@ -191,7 +205,9 @@ const statusOf = { wait: 'waiting', skip: 'skipped' } as const;
 const makeRun = (sending: Sending, one: Locked, fire: Fire): MadeRun => {
   const { fireAt, verdict, reason } = fire;
   const id = newId();
-  const common = { id, scheduleId: one.schedule.id, fireAt: new Date(fireAt), trigger: 'schedule' } as const;
+  const { id: scheduleId, deadline_ms: deadlineMs } = one.schedule;
+  const deadlineAt = verdict === 'skip' || deadlineMs === null ? null : new Date(fireAt + deadlineMs);
+  const common = { id, scheduleId, fireAt: new Date(fireAt), trigger: 'schedule', deadlineAt } as const;
   if (verdict !== 'start') return { run: { ...common, jobId: null, status: statusOf[verdict], reason }, job: null };
   const { job, reason: why } = startWith(sending, one, id);
   return { run: { ...common, jobId: job?.id ?? null, status: job ? 'started' : 'failed', reason: why }, job };
@@ -203,10 +219,18 @@ const keep = async (tx: Tx, made: readonly MadeRun[]): Promise<NewJobRow[]> => {
     tx,
     made.map(({ run }) => run),
   );
-  return insertWithinCaps(
-    tx,
-    made.flatMap(({ run, job }) => (job && fresh.has(run.id) ? [job] : [])),
+  const jobs = made.flatMap(({ run, job }) => (job && fresh.has(run.id) ? [job] : []));
+  const inserted = await insertWithinCaps(tx, jobs);
+  const taken = new Set(inserted.map(({ id }) => id));
+  const missed = made.filter(
+    ({ run, job }) => fresh.has(run.id) && run.status !== 'waiting' && !taken.has(job?.id ?? ''),
   );
+  if (missed.length > 0)
+    await emitMissed(
+      tx,
+      missed.map(({ run }) => run.id),
+    );
+  return inserted;
 };
 
 const sendingOf = async (tx: Tx, locked: readonly Locked[], { caps = uncapped }: PassDeps): Promise<Sending> => ({
@@ -345,11 +369,12 @@ const repeat = async (deps: CronTickDeps, pass: () => Promise<Pass>): Promise<nu
 /** Fires all that is due, and starts runs that waited for the one before them. Any number of ticks may run at once. */
 export const tick = async (deps: CronTickDeps): Promise<Ticked> => {
   const { db } = deps;
-  const { now, due, waiting } = await findDue(db);
+  const { now, due, waiting, late } = await findDue(db);
   const checkedAt = performance.now();
   // First those that wait: a fire of the same schedule that is due now comes after them.
   const released = waiting ? await repeat(deps, () => releaseWaiting(db, deps)) : 0;
   const fired = due ? await repeat(deps, () => fireDue(db, deps)) : 0;
+  while (late && (await emitLate(db)));
   return { now, checkedAt, started: released + fired };
 };
 

@@ -22,7 +22,17 @@ interface EventKind {
   readonly emittedBy: string;
 }
 
-export const eventGroups = ['auth', 'users', 'database', 'table', 'storage', 'functions', 'flags', 'payments'] as const;
+export const eventGroups = [
+  'auth',
+  'users',
+  'database',
+  'table',
+  'storage',
+  'functions',
+  'cron',
+  'flags',
+  'payments',
+] as const;
 type EventGroup = (typeof eventGroups)[number];
 
 const kind = (name: string, group: EventGroup, description: string, emittedBy: string): EventKind => ({
@@ -67,6 +77,18 @@ export const eventKinds: readonly EventKind[] = [
   kind('storage.delete', 'storage', 'A file was deleted.', 'deletion of a file'),
   kind('functions.invoked', 'functions', 'A run of a function ended, however it ended.', 'the end of a run'),
   kind('functions.error', 'functions', 'A run of a function ended badly.', 'the end of a run, but for `success`'),
+  kind(
+    'functions.dead',
+    'functions',
+    'A job with a retry policy failed for good.',
+    'the last attempt of a job with a retry policy',
+  ),
+  kind(
+    'cron.missed',
+    'cron',
+    'A fire of a schedule was skipped, or its run did not succeed by its deadline.',
+    'a schedule',
+  ),
   kind('flag.created', 'flags', 'A feature flag was created.', 'creation or import of a flag'),
   kind('flag.updated', 'flags', 'A feature flag was changed.', 'a change of a flag, by hand, import or schedule'),
   kind('flag.deleted', 'flags', 'A feature flag was deleted.', 'deletion or import of flags'),
@@ -92,7 +114,19 @@ const maxTableLength = 63;
 
 const plainNames = eventKinds.map(({ name }) => name).filter((name) => !name.includes('<'));
 // By the first word of the names, and by the group as it is listed.
-const groupNames = ['auth', 'user', 'users', 'db', 'database', 'table', 'storage', 'functions', 'flag', 'payments'];
+const groupNames = [
+  'auth',
+  'user',
+  'users',
+  'db',
+  'database',
+  'table',
+  'storage',
+  'functions',
+  'cron',
+  'flag',
+  'payments',
+];
 const known: ReadonlySet<string> = new Set([...plainNames, ...groupNames.map((group) => `${group}.*`), '*']);
 
 const isOperation = (text: string): text is TableOperation => (tableOperations as readonly string[]).includes(text);

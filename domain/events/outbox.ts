@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { type Client, DatabaseError } from 'pg';
 import type { Queryable } from '#lib/control-db.ts';
-import { isTooSlow } from '#lib/errors.ts';
+import { ServiceError, isTooSlow } from '#lib/errors.ts';
 import { textArray } from '#lib/text-array.ts';
 import { userEventNames, userEventOperation } from './subscriptions.ts';
 
@@ -15,6 +15,9 @@ export interface SetAside {
 /** One event, as JSON text, with the old row when it is an update (migrations/project/0003_events.sql). */
 const maxEventBytes = 8 * 1024 * 1024;
 
+/** The operation under which jobs wait that a transaction of a function enqueued (migrations/project/0037_job_outbox.sql). */
+const jobOperation = 'JOB';
+
 /**
  * Whether a row of the outbox is one that no trigger writes, in SQL: too large, no known operation, an impossible name
  * or time. A row of 90 MB blocked the process that fetched it for 4 s, until its watchdog killed it; the next one
@@ -23,6 +26,7 @@ const maxEventBytes = 8 * 1024 * 1024;
 const isMalformed = `(octet_length(row)::bigint + coalesce(octet_length(old), 0) > ${maxEventBytes}
   or octet_length(table_name) > 63 or octet_length(op) > 8
   or not (op in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
+    or (op = '${jobOperation}' and table_name = 'jobs')
     or (op = '${userEventOperation}' and table_name = any ('{${userEventNames.join(',')}}')))
   or ts not between '2000-01-01'::timestamptz and '9999-01-01'::timestamptz)`;
 
@@ -163,6 +167,8 @@ export interface Taking {
   readonly db: Queryable;
   readonly projectId: string;
   readonly onSetAside: (event: SetAside) => void;
+  /** Makes jobs of the text with which a function enqueued them. */
+  readonly keepJobs?: (text: string) => Promise<void>;
   /** Where commits of `db` do not wait for the disk: resolves when what was kept lasts. */
   readonly untilLasting?: () => Promise<void>;
 }
@@ -182,6 +188,16 @@ const setAside = async ({ client, onSetAside }: Taking, row: OutboxRow, { messag
   onSetAside({ id: row.id, table: row.table_name, reason: message });
 };
 
+/** Jobs that are refused for good are set aside; what else fails keeps them where they are. */
+const keepJobsOf = async (taking: Taking, row: OutboxRow): Promise<void> => {
+  try {
+    await taking.keepJobs?.(row.row);
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.status >= 500) throw error;
+    await setAside(taking, row, error);
+  }
+};
+
 const moveSome = async (taking: Taking, batch: Batch): Promise<number> => {
   const { client, db, projectId } = taking;
   const { ids, malformed } = await lockSome(client, batch);
@@ -194,7 +210,9 @@ const moveSome = async (taking: Taking, batch: Batch): Promise<number> => {
     [ids],
   );
   try {
-    await keep(db, projectId, rows);
+    const events = rows.filter(({ op }) => op !== jobOperation);
+    if (events.length > 0) await keep(db, projectId, events);
+    for (const row of rows) if (row.op === jobOperation) await keepJobsOf(taking, row);
     await taking.untilLasting?.();
   } catch (error) {
     const [only] = rows;

@@ -15,7 +15,7 @@ const sourceColumns = 's.project_id, s.changed_at::text as changed_at, p.server_
 const active = `p.deleted_at is null and p.status = 'active'`;
 
 /** From now on the project's database is polled. */
-const addSource = async (db: Queryable, projectId: string): Promise<void> => {
+export const addSource = async (db: Queryable, projectId: string): Promise<void> => {
   await db.query(
     `insert into event_sources (project_id) values ($1)
      on conflict (project_id) do update set changed_at = clock_timestamp()`,

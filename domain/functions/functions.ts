@@ -24,6 +24,7 @@ import {
   functionInvoke,
   sandboxLevels,
 } from '#queues/function-invoke.ts';
+import type { RetryPolicy } from '#queues/retry-policy.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { type EnvVars, mergeEnvVars, openEnvVars } from './env-vars.ts';
 import { givenTo } from './invocations.ts';
@@ -45,6 +46,7 @@ import {
   renameFunction,
   replaceCode,
   setAccess,
+  setRetry,
 } from './store.ts';
 
 /** How many runs of functions a project may have in a calendar month (contract, section 4). */
@@ -64,6 +66,7 @@ interface FunctionInput {
   readonly timeout_ms: number;
   readonly memory_mb: number;
   readonly access: FunctionAccess;
+  readonly retry: RetryPolicy | null;
   readonly env_vars: Readonly<Record<string, string | null>>;
 }
 
@@ -196,6 +199,7 @@ export const updateFunction = async (
   if (row === undefined) throw notFound('function');
   if (change.name !== undefined) await renameFunction(db, id, change.name);
   if (change.access !== undefined) await setAccess(db, id, change.access);
+  if (change.retry !== undefined) await setRetry(db, id, change.retry);
   if (changesCode(change)) {
     const next = {
       entry_point: change.entry_point ?? row.entry_point,
@@ -243,7 +247,8 @@ interface InvokeOrder {
   readonly onVersion?: (version: number) => void;
 }
 
-const requireActive = ({ status }: Pick<Project, 'status'>): void => {
+/** @throws {ServiceError} `project_not_ready` */
+export const requireActive = ({ status }: Pick<Project, 'status'>): void => {
   if (status === 'active') return;
   throw new ServiceError('project_not_ready', `The project is ${status}; functions run when it is active.`);
 };
@@ -260,6 +265,11 @@ const refusalOf = (access: FunctionAccess, { kind }: FunctionCaller): ServiceErr
   if (access === 'user' && kind !== 'public')
     return new ServiceError('forbidden', 'This function takes the access tokens of signed-in users only.');
   return new ServiceError('unauthenticated', 'This function needs the access token of a signed-in user, or a key.');
+};
+
+/** @throws {ServiceError} `unauthenticated` or `forbidden` when a function with that access does not take the caller */
+export const requireTaken = (access: FunctionAccess, caller: FunctionCaller): void => {
+  if (!takes(access, caller)) throw refusalOf(access, caller);
 };
 
 /** The job that runs that version of that function. */
@@ -293,7 +303,7 @@ const requestOf = (
 ): JobRequest => {
   const { by, member, caller, onVersion } = order;
   requireActive(project);
-  if (caller !== undefined && !takes(access, caller)) throw refusalOf(access, caller);
+  if (caller !== undefined) requireTaken(access, caller);
   onVersion?.(version);
   const renew = async (db: Queryable): Promise<JobRequest> => {
     const caller = await member?.renew(db);

@@ -1,5 +1,6 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import type { RetryPolicy } from '#queues/retry-policy.ts';
 
 export type Language = 'javascript' | 'python';
 
@@ -34,14 +35,16 @@ export interface FunctionRow extends Omit<FunctionCode, 'compiled' | 'files'> {
   readonly name: string;
   readonly language: Language;
   readonly access: FunctionAccess;
+  /** For its jobs that bring none of their own. */
+  readonly retry: RetryPolicy | null;
   readonly version: number;
   readonly created_at: Date;
   readonly updated_at: Date;
 }
 
 const codeColumns = 'entry_point, code, files, entrypoint, compiled, timeout_ms, memory_mb, env_sealed';
-const listedColumns = `id, project_id, slug, name, language, access, entry_point, entrypoint, timeout_ms, memory_mb, env_sealed,
-  version, created_at, updated_at`;
+const listedColumns = `id, project_id, slug, name, language, access, retry, entry_point, entrypoint, timeout_ms, memory_mb,
+  env_sealed, version, created_at, updated_at`;
 const columns = `${listedColumns}, code`;
 
 /** A function without its texts, which can be a megabyte each. */
@@ -54,14 +57,15 @@ interface NewFunction extends FunctionCode {
   readonly name: string;
   readonly language: Language;
   readonly access: FunctionAccess;
+  readonly retry: RetryPolicy | null;
   readonly created_by: string;
 }
 
 /** Fails on `functions_project_slug_key` when the slug is taken. */
 export const insertFunction = (db: Queryable, fn: NewFunction): Promise<FunctionRow[]> =>
   db.query<FunctionRow>(
-    `insert into functions (id, project_id, slug, name, language, access, ${codeColumns}, version, created_by)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15) returning ${columns}`,
+    `insert into functions (id, project_id, slug, name, language, access, ${codeColumns}, version, created_by, retry)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15, $16) returning ${columns}`,
     [
       fn.id,
       fn.project_id,
@@ -78,6 +82,7 @@ export const insertFunction = (db: Queryable, fn: NewFunction): Promise<Function
       fn.memory_mb,
       fn.env_sealed,
       fn.created_by,
+      fn.retry,
     ],
   );
 
@@ -113,6 +118,7 @@ export interface FunctionVersion {
   readonly version: number;
   readonly language: Language;
   readonly access: FunctionAccess;
+  readonly retry: RetryPolicy | null;
 }
 
 /** Which version an invocation of that function runs; `by` is its id or, for public calls, its slug. */
@@ -124,14 +130,14 @@ export const presentVersion = (
   'id' in by
     ? maybeOne(
         db.query<FunctionVersion>(
-          'select id, version, language, access from functions where project_id = $1 and id = $2',
+          'select id, version, language, access, retry from functions where project_id = $1 and id = $2',
           [projectId, by.id],
           'fn-id',
         ),
       )
     : maybeOne(
         db.query<FunctionVersion>(
-          'select id, version, language, access from functions where project_id = $1 and slug = $2',
+          'select id, version, language, access, retry from functions where project_id = $1 and slug = $2',
           [projectId, by.slug],
           'fn-slug',
         ),
@@ -212,6 +218,11 @@ export const findFiles = async (db: Queryable, functionId: string): Promise<stri
 
 export const setAccess = async (db: Queryable, functionId: string, access: FunctionAccess): Promise<void> => {
   await db.query('update functions set access = $2, updated_at = now() where id = $1', [functionId, access]);
+};
+
+/** @param retry null: none */
+export const setRetry = async (db: Queryable, functionId: string, retry: RetryPolicy | null): Promise<void> => {
+  await db.query('update functions set retry = $2, updated_at = now() where id = $1', [functionId, retry]);
 };
 
 export const renameFunction = async (db: Queryable, functionId: string, name: string): Promise<void> => {

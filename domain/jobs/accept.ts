@@ -11,7 +11,7 @@ import { noteAccepted } from '#queues/metrics.ts';
 import { type Assumptions, type NewJobRow, type Starter, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
 
-const queueFull = (type: string): ServiceError =>
+export const queueFull = (type: string): ServiceError =>
   new ServiceError('queue_full', `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`, {
     hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
     headers: { 'Retry-After': '5' },
@@ -67,16 +67,18 @@ const waitingFull = (limit: number): ServiceError =>
 /**
  * Asked before the row is written. Requests at the same moment may go over the limit together, by no more than the
  * bodies that a project may have in flight.
- * @param data the new job's, JSON text
+ * @param jobs the new ones
  * @throws {ServiceError} `queue_full`
  */
-const requireWaitingBytes = async (
+export const requireWaitingBytes = async (
   db: Queryable,
   limits: WaitingBytes,
-  { projectId, data }: { readonly projectId: string; readonly data: string },
+  projectId: string,
+  jobs: readonly Pick<NewJobRow, 'data'>[],
 ): Promise<void> => {
-  const bytes = Buffer.byteLength(data);
-  if (bytes < countedFrom) return;
+  const sizes = jobs.map(({ data }) => Buffer.byteLength(data));
+  if (sizes.every((size) => size < countedFrom)) return;
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
   const project = await maybeOne(
     db.query<{ plan: Plan }>('select plan from projects where id = $1', [projectId], 'plan-of-project'),
   );
@@ -197,7 +199,7 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
 
   return async (request, row) => {
     const { job, projectId, undo } = request;
-    if (job.capped) await requireWaitingBytes(db, waitingBytes, row);
+    if (job.capped) await requireWaitingBytes(db, waitingBytes, projectId, [row]);
     await insert(row, request).catch((error: unknown) => {
       // A connection that broke in the commit may have kept the row.
       if (isDependencyFailure(error)) void takeBackLater(row, undo);

@@ -52,7 +52,8 @@ export const revive = (db: Queryable, projectId: string, id: string): Promise<Jo
        )
        update jobs set status = 'queued', attempt = 0, crashes = 0, run_id = null, worker_id = null, result = null,
          error_code = null, error_message = null, progress = null, started_at = null, finished_at = null,
-         next_run_at = null, cancel_requested_at = null, reply_to = null, queued_at = now()
+         next_run_at = case when concurrency_key is null then null else 'infinity'::timestamptz end,
+         cancel_requested_at = null, reply_to = null, queued_at = now(), expires_at = null
        where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired')
        returning ${jobColumns}`,
       [projectId, id],
@@ -73,6 +74,28 @@ export const expireWaiting = (
        limit $2 for update skip locked)
      returning ${jobColumns}, reply_to`,
     [days, max, types, firstIdAt(Date.now() - (days - 1) * dayMs)],
+  );
+
+const late = `status = 'expired', finished_at = now(), next_run_at = null,
+  error_code = 'expired', error_message = 'The job did not begin within the time that it was given.'`;
+
+/** SQL: the job may not begin any more. An attempt that follows another one may. */
+const isLate = `status = 'queued' and attempt = 0 and expires_at <= now()`;
+
+/** Ends jobs that did not begin in time, some at a time. */
+export const expireLate = (db: Queryable, max: number): Promise<Changed[]> =>
+  db.query<Changed>(
+    `update jobs set ${late} where id in (
+       select id from jobs where ${isLate} order by expires_at limit $1 for update skip locked)
+     returning ${jobColumns}, reply_to`,
+    [max],
+    'expire-late',
+  );
+
+/** Ends one waiting job when it is late. Undefined for any other job. */
+export const expireIfLate = (db: Queryable, id: string): Promise<Changed | undefined> =>
+  maybeOne(
+    db.query<Changed>(`update jobs set ${late} where id = $1 and ${isLate} returning ${jobColumns}, reply_to`, [id]),
   );
 
 /** Deletes what is kept no longer, some at a time. Answers how many. */
@@ -120,6 +143,25 @@ export const retryLater = async (db: Queryable, run: BrokenRun, delayMs: number)
     putBack(`next_run_at = now() + make_interval(secs => $5)`),
     [run.id, run.runId, run.error.code, run.error.message, delayMs / 1000],
     'retry-job',
+  );
+  return rows.length > 0;
+};
+
+/**
+ * Lets an attempt that failed by user code be followed by another, as the job's retry policy has it. The attempt has a
+ * record of its own, which a trigger makes of the report. False as above.
+ * @param report `crashed`: its worker died without one
+ */
+export const retryByPolicy = async (
+  db: Queryable,
+  run: BrokenRun & { readonly report: string | null },
+  delayMs: number,
+): Promise<boolean> => {
+  const rows = await db.query(
+    putBack(`report = case when jobs.type = 'function.invoke' then $6 end, error_code = $3, error_message = $4, next_run_at = now() + make_interval(secs => $5),
+      queued_at = now() + make_interval(secs => $5), cancel_requested_at = null`),
+    [run.id, run.runId, run.error.code, run.error.message, delayMs / 1000, run.report],
+    'retry-by-policy',
   );
   return rows.length > 0;
 };
@@ -174,18 +216,31 @@ export const restartCrashed = async (db: Queryable, run: BrokenRun): Promise<boo
   return rows.length > 0;
 };
 
-/** Retries whose time has come, as jobs that may be admitted. */
+/** A job whose time has come. */
+export interface DueJob extends JobRef {
+  /** The concurrency key of which it needs a place first; null: none. */
+  readonly key: string | null;
+}
+
+/** Jobs whose time has come, retries among them. */
 export const takeDue = async (
   db: Queryable,
   { type, part, max }: { readonly type: string; readonly part: Part; readonly max: number },
-): Promise<JobRef[]> => {
-  const rows = await db.query<{ id: string; project_id: string }>(
-    `update jobs set next_run_at = null where id in (
+): Promise<DueJob[]> => {
+  const rows = await db.query<{ id: string; project_id: string; priority: number; key: string | null }>(
+    `update jobs set next_run_at = case when concurrency_key is null then null else 'infinity'::timestamptz end
+     where id in (
        select id from jobs where type = $1 and status = 'queued' and next_run_at <= now() and ${inPart('$3', '$4')}
        order by next_run_at limit $2 for update skip locked)
-     returning id, project_id`,
+     returning id, project_id, priority, concurrency_key as key`,
     [type, max, part.count, part.index],
     'take-due-jobs',
   );
-  return rows.map((row) => ({ id: row.id, type, projectId: row.project_id }));
+  return rows.map((row) => ({
+    id: row.id,
+    type,
+    projectId: row.project_id,
+    priority: row.priority,
+    key: row.key,
+  }));
 };

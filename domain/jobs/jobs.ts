@@ -21,19 +21,21 @@ import { endTeller } from './abandon.ts';
 import { type AcceptDeps, type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelAllWaiting, cancelWaiting, markCancelRequested, revive } from './changes.ts';
 import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
+import { admitKeyed } from './concurrency.ts';
 import { capExceeded, takeOne } from './usage.ts';
 
 /** Why a job waits, and its place among the waiting jobs of its project (1-based; null when it waits for a time). */
 export interface Standing {
   readonly position: number | null;
-  readonly reason: NonNullable<Place['reason']> | 'retry_backoff';
+  readonly reason: NonNullable<Place['reason']> | 'retry_backoff' | 'delayed' | 'concurrency';
 }
 
 const waitsForItsTime = (row: JobRow): boolean => row.next_run_at !== null;
 
 const standingOf = (row: JobRow, place: Place | undefined): Standing | null => {
   if (row.status !== 'queued') return null;
-  if (waitsForItsTime(row)) return { position: null, reason: 'retry_backoff' };
+  if (row.next_run_at === Infinity) return { position: null, reason: 'concurrency' };
+  if (waitsForItsTime(row)) return { position: null, reason: row.attempt === 0 ? 'delayed' : 'retry_backoff' };
   // One that was handed over, or is about to be found by the gate, is next.
   return place ? { position: place.position ?? 1, reason: place.reason ?? 'queue' } : null;
 };
@@ -164,6 +166,13 @@ const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
   };
 };
 
+/** A job with a concurrency key waits for a place of its key first. */
+const admitRevived = async ({ db, gate }: Pick<JobsDeps, 'db' | 'gate'>, row: JobRow): Promise<void> => {
+  const { type, project_id: projectId, concurrency_key: key } = row;
+  const refs = key === null ? [refOf(row)] : await admitKeyed(db, { type, projectId, keys: [key] });
+  await Promise.all(refs.map((ref) => gate.admit(ref, false)));
+};
+
 /** The operations that callers may do on a job. */
 const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
   const { db, gate, outcomes, signals, log } = deps;
@@ -217,7 +226,7 @@ const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
       }
       const notify = async (): Promise<void> => {
         await outcomes.forget(jobId).catch(() => undefined);
-        await gate.admit(refOf(row), false).catch(otherwise('a job that was run again is admitted later'));
+        await admitRevived(deps, row).catch(otherwise('a job that was run again is admitted later'));
         noteAccepted(row.type);
       };
       if (within) within.afterCommit(notify);

@@ -1,4 +1,4 @@
-import { quotasFrom } from '#domain/projects/plans.ts';
+import { waitingBytesFrom } from '#domain/projects/plans.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
@@ -11,7 +11,6 @@ import { type Subscriber, openSubscriber, signalsOn } from '#queues/signals.ts';
 import { type Jobs, createJobs } from './jobs.ts';
 import { endsOf } from './store.ts';
 import { rulesFrom } from './limits.ts';
-import type { WaitingBytes } from './accept.ts';
 
 interface QueueOptions {
   readonly config: Config;
@@ -43,11 +42,6 @@ export const openQueues = ({ config, log, db, jobs }: QueueOptions) => {
       redis.disconnect();
     },
   };
-};
-
-const waitingBytesFrom = (config: Config): WaitingBytes => {
-  const { free, pro, enterprise } = quotasFrom(config);
-  return { free: free.waitingBytes, pro: pro.waitingBytes, enterprise: enterprise.waitingBytes };
 };
 
 export type Queues = ReturnType<typeof openQueues>;

@@ -1,5 +1,6 @@
 import { type ControlDb, type Queryable, one } from '#lib/control-db.ts';
 import type { JobRef } from '#queues/define.ts';
+import type { RetryPolicy } from '#queues/retry-policy.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { isAbandoned } from './abandon.ts';
 
@@ -13,14 +14,16 @@ export interface Part {
 export const inPart = (count: string, index: string): string =>
   `(${count}::int = 1 or ('x' || right(project_id::text, 8))::bit(32)::bigint % ${count}::int = ${index}::int)`;
 
-type Waiting = Pick<JobRef, 'id' | 'projectId'>;
+type Waiting = Pick<JobRef, 'id' | 'projectId' | 'priority'>;
 
 interface Row {
   readonly id: string;
   readonly project_id: string;
+  readonly priority: number;
 }
 
-const waitingOf = (rows: readonly Row[]): Waiting[] => rows.map((row) => ({ id: row.id, projectId: row.project_id }));
+const waitingOf = (rows: readonly Row[]): Waiting[] =>
+  rows.map((row) => ({ id: row.id, projectId: row.project_id, priority: row.priority }));
 
 /**
  * Begins a new life of a shard. From here on no job of an earlier life can begin: the lock waits for those that begin
@@ -40,7 +43,7 @@ export const startShardEpoch = (
       ),
     );
     const rows = await tx.query<Row>(
-      `select id, project_id from jobs where type = $1 and status = 'running' and ${inPart('$2', '$3')}`,
+      `select id, project_id, priority from jobs where type = $1 and status = 'running' and ${inPart('$2', '$3')}`,
       [shard.type, shard.part.count, shard.part.index],
     );
     return { epoch, running: waitingOf(rows) };
@@ -67,6 +70,8 @@ export interface Leadership {
   readonly running: boolean;
   /** Whether jobs of the type wait by their rows, at once or for a retry; false for who does not compare. */
   readonly waiting: boolean;
+  /** Whether jobs wait for a place of their concurrency key. */
+  readonly keyed: boolean;
 }
 
 // A row that another transaction changes right now belongs to a shard that has its leader. The subqueries on jobs have
@@ -84,7 +89,9 @@ const leadSql = `
     (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at <= now() limit 1)
       is not null as due,
     (select true from jobs j where j.type = a.type and status = 'running' limit 1) is not null as running,
-    a.compares and (select true from jobs j where j.type = a.type and status = 'queued' limit 1) is not null as waiting
+    a.compares and (select true from jobs j where j.type = a.type and status = 'queued' limit 1) is not null as waiting,
+    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity' limit 1)
+      is not null as keyed
   from led join unnest($2::text[], $3::text[], $4::boolean[]) as a (name, type, compares) using (name)`;
 
 /**
@@ -156,7 +163,7 @@ export const waitingBetween = async (
 ): Promise<Waiting[]> =>
   waitingOf(
     await db.query<Row>(
-      `select id, project_id from jobs
+      `select id, project_id, priority from jobs
        where type = $1 and status = 'queued' and id > $2 and id <= $3 and next_run_at is null
          and ${inPart('$5', '$6')} and not ${isBeingCancelled} order by id limit $4`,
       [range.type, range.after, range.until, range.max, range.part.count, range.part.index],
@@ -200,6 +207,8 @@ export interface SuspectRun {
   readonly worker_id: string | null;
   readonly attempt: number;
   readonly crashes: number;
+  readonly retry: RetryPolicy | null;
+  readonly concurrency_key: string | null;
   readonly reply_to: string | null;
   readonly cancelled: boolean;
   /** Its worker lives: Postgres saw it a moment ago. */
@@ -215,7 +224,7 @@ export const suspectRuns = (
   { type, part, alive }: { readonly type: string; readonly part: Part; readonly alive: readonly string[] },
 ): Promise<SuspectRun[]> =>
   db.query<SuspectRun>(
-    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, 
+    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, retry, concurrency_key,
        cancel_requested_at is not null or ${isAbandoned} as cancelled,
        exists (select from job_workers w
          where w.id = jobs.worker_id and w.seen_at > now() - make_interval(secs => $5)) as seen

@@ -2,6 +2,7 @@ import type { AssumedMember } from '#domain/accounts/callers.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
 import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
+import type { RetryPolicy } from '#queues/retry-policy.ts';
 import { thisMonth, unlimited } from './usage.ts';
 
 /**
@@ -46,6 +47,26 @@ export interface NewJobRow {
   readonly monthlyLimit?: number | null | undefined;
   /** Left out: the job names no function that may have changed. */
   readonly assumes?: Assumptions | undefined;
+  /** Left out: it runs as soon as it can, once. */
+  readonly options?: JobOptions | undefined;
+}
+
+/** When, in which order, how often and how many at a time jobs run. */
+interface JobOptions {
+  /** Not before that; one of the two. */
+  readonly delay_ms?: number | undefined;
+  /** ISO 8601. */
+  readonly run_at?: string | undefined;
+  /** Among the waiting jobs of its project, 0 to 9: the highest goes first. */
+  readonly priority?: number | undefined;
+  /** At most `concurrency` jobs of this key of its project run at a time. */
+  readonly concurrency_key?: string | undefined;
+  readonly concurrency?: number | undefined;
+  /** It does not begin any more after that, counted from its acceptance. */
+  readonly expires_in_ms?: number | undefined;
+  readonly retry?: RetryPolicy | null | undefined;
+  /** How many jobs stand behind it that each enqueued the next. */
+  readonly depth?: number | undefined;
 }
 
 /** The function and the caller as they were known when the data was made: a job is inserted only while both are so. */
@@ -74,7 +95,10 @@ export interface JobRow extends StartedBy {
   readonly request_id: string;
   /** The run that is under way, or was the last. */
   readonly run_id: string | null;
-  readonly next_run_at: Date | null;
+  /** Infinity: it waits for a place of its concurrency key. */
+  readonly next_run_at: Date | number | null;
+  readonly priority: number;
+  readonly concurrency_key: string | null;
   readonly created_at: Date;
   readonly started_at: Date | null;
   readonly finished_at: Date | null;
@@ -82,7 +106,8 @@ export interface JobRow extends StartedBy {
 
 /** The columns of a job as it is shown, from the table `jobs`. */
 export const jobColumns = `id, project_id, type, status, result, error_code, error_message, progress, attempt,
-  max_attempts, request_id, run_id, next_run_at, created_at, started_at, finished_at, started_by_kind, started_by_id`;
+  max_attempts, request_id, run_id, next_run_at, priority, concurrency_key, created_at, started_at, finished_at,
+  started_by_kind, started_by_id`;
 
 const ends: ReadonlySet<string> = new Set(endStatuses);
 
@@ -114,6 +139,7 @@ export const endsOf = async (db: Queryable, ids: readonly string[]): Promise<Rea
 /** A job as the worker needs it that may not start it. */
 export type Standing = Pick<JobRow, 'status' | 'result' | 'error_code' | 'error_message'> & {
   readonly reply_to: string | null;
+  readonly priority: number;
   /** Whether it waits for nothing but its turn. */
   readonly due: boolean;
 };
@@ -121,15 +147,17 @@ export type Standing = Pick<JobRow, 'status' | 'result' | 'error_code' | 'error_
 export const standingOf = (db: Queryable, id: string): Promise<Standing | undefined> =>
   maybeOne(
     db.query<Standing>(
-      `select status, result, error_code, error_message, reply_to, next_run_at is null as due from jobs where id = $1`,
+      `select status, result, error_code, error_message, reply_to, priority, next_run_at is null as due
+       from jobs where id = $1`,
       [id],
     ),
   );
 
-export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id'>): JobRef => ({
+export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id' | 'priority'>): JobRef => ({
   id: row.id,
   type: row.type,
   projectId: row.project_id,
+  priority: row.priority,
 });
 
 // A scalar, so that the planner cannot choose to hash all members when the tables are small.
@@ -138,6 +166,10 @@ const isStillMember = `select true from sign_in_tokens t join sign_ins s on s.id
       where t.hash = given.token_hash and t.kind = 'access' and t.expires_at > now() and s.ended_at is null
         and p.deleted_at is null and p.status = 'active' and p.plan = given.plan and m.role = given.role`;
 
+// By the database's clock, which also says when it has come.
+const dueAt = `coalesce((options ->> 'run_at')::timestamptz,
+      now() + make_interval(secs => (options ->> 'delay_ms')::float8 / 1000))`;
+
 // The monthly count and the jobs are one statement, so that the count is exact whichever process dies. All transactions
 // take rows of the count in one order; their locks last until the commit, so this comes last in a transaction.
 const insertSql = `
@@ -145,9 +177,9 @@ const insertSql = `
     select *, row_number() over (partition by project_id, type, counted order by place) as nth
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[],
         $9::bool[], $10::bigint[], $11::text[], $12::text[], $13::uuid[], $14::int[], $15::text[], $16::bytea[],
-        $17::text[], $18::text[], $19::text[]) with ordinality
+        $17::text[], $18::text[], $19::text[], $20::jsonb[]) with ordinality
       as given (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent, counted, most,
-        started_by_kind, started_by_id, function_id, version, slug, token_hash, role, plan, access,
+        started_by_kind, started_by_id, function_id, version, slug, token_hash, role, plan, access, options,
         place)
     where (function_id is null or exists (select from functions f where f.id = given.function_id
         and f.project_id = given.project_id and f.version = given.version and f.slug = coalesce(given.slug, f.slug)
@@ -163,19 +195,25 @@ const insertSql = `
     returning project_id, type, granted
   )
   insert into jobs (id, project_id, type, status, data, max_attempts, request_id, reply_to, traceparent,
-    started_by_kind, started_by_id)
+    started_by_kind, started_by_id, priority, retry, depth, concurrency_key, concurrency, expires_at, next_run_at,
+    queued_at)
   select id, project_id, type, 'queued', data, max_attempts, request_id, reply_to, traceparent,
-    started_by_kind, started_by_id
+    started_by_kind, started_by_id, coalesce((options ->> 'priority')::smallint, 0), nullif(options -> 'retry', 'null'),
+    coalesce((options ->> 'depth')::smallint, 0), options ->> 'concurrency_key',
+    (options ->> 'concurrency')::smallint, now() + make_interval(secs => (options ->> 'expires_in_ms')::float8 / 1000),
+    case when options is null then null when ${dueAt} > now() then ${dueAt}
+      when options ? 'concurrency_key' then 'infinity'::timestamptz end,
+    coalesce(greatest(${dueAt}, now()), now())
   from new left join granted using (project_id, type) where not counted or nth <= granted
-  returning id`;
+  returning id, next_run_at is null as ready`;
 
 /**
  * One statement for any number of jobs.
- * @returns the ids of those that are accepted: the others would go over their project's monthly limit, or assume
- *   something of their function or caller that is not so any more
+ * @returns the ids of those that are accepted, and whether each is ready for the gate or waits for its time: the others
+ *   would go over their project's monthly limit, or assume something of their function or caller that is not so any more
  */
-export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Promise<ReadonlySet<string>> => {
-  const rows = await db.query<{ id: string }>(
+export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Promise<ReadonlyMap<string, boolean>> => {
+  const rows = await db.query<{ id: string; ready: boolean }>(
     insertSql,
     [
       jobs.map((job) => job.id),
@@ -197,10 +235,11 @@ export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Pro
       jobs.map((job) => job.assumes?.member?.role ?? null),
       jobs.map((job) => job.assumes?.member?.plan ?? null),
       jobs.map((job) => job.assumes?.access ?? null),
+      jobs.map((job) => (job.options === undefined ? null : JSON.stringify(job.options))),
     ],
     'insert-jobs',
   );
-  return new Set(rows.map(({ id }) => id));
+  return new Map(rows.map(({ id, ready }) => [id, ready]));
 };
 
 /**
@@ -253,6 +292,11 @@ export interface StartedJob {
   readonly waited_ms: number;
   /** Which state of the project's variables the run of a function must see; 0: none. */
   readonly env_version: number;
+  readonly priority: number;
+  readonly concurrency_key: string | null;
+  /** Null: a run that fails is not followed by another. */
+  readonly retry: RetryPolicy | null;
+  readonly depth: number;
 }
 
 /**
@@ -276,11 +320,13 @@ const startSql = `
   from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[]) as started (id, run, worker, shard, epoch)
     join queue_shards s on s.name = started.shard and s.epoch = started.epoch
   where j.id = started.id and case j.status
-    when 'queued' then (j.next_run_at is null or j.next_run_at <= now()) and (j.type = 'project.provision'
+    when 'queued' then (j.next_run_at is null or j.next_run_at <= now())
+      and (j.expires_at is null or j.attempt > 0 or j.expires_at > now()) and (j.type = 'project.provision'
       or (select p.deleted_at is null from projects p where p.id = j.project_id) is not false)
     when 'running' then j.run_id = started.run
     else false end
   returning j.id, j.run_id, j.attempt, j.data, j.request_id, j.reply_to, j.traceparent, j.cancel_requested_at,
+    j.priority, j.concurrency_key, j.retry, j.depth,
     extract(epoch from clock_timestamp() - j.queued_at)::float8 * 1000 as waited_ms,
     case j.type when 'function.invoke'
       then coalesce((select e.version from project_env e where e.project_id = j.project_id), 0) else 0 end as env_version`;

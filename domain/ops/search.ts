@@ -129,7 +129,7 @@ const searchMs = 3000;
 const columns = `j.id, j.project_id, p.ref as project_ref, p.name as project_name,
   f.function_id, fn.name as function_name, j.type, j.status, j.progress,
   j.attempt, j.max_attempts, j.error_code, left(j.error_message, ${maxMessageLength}) as error_message, j.request_id,
-  j.worker_id, j.created_at, j.next_run_at, j.started_at, j.finished_at`;
+  j.worker_id, j.created_at, nullif(j.next_run_at, 'infinity') as next_run_at, j.started_at, j.finished_at`;
 
 /** Names of the jobs' projects and functions. */
 const names = `left join projects p on p.id = j.project_id

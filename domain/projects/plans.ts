@@ -46,6 +46,12 @@ export const quotasFrom = (config: QuotaConfig): Readonly<Record<Plan, Quotas>> 
   },
 });
 
+/** How many bytes the payloads of a project's waiting jobs may have, by plan. */
+export const waitingBytesFrom = (config: QuotaConfig): Readonly<Record<Plan, number>> => {
+  const { free, pro, enterprise } = quotasFrom(config);
+  return { free: free.waitingBytes, pro: pro.waitingBytes, enterprise: enterprise.waitingBytes };
+};
+
 /**
  * Free may be chosen by anyone.
  * @throws {ServiceError} `forbidden` where only operators choose plans

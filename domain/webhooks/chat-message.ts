@@ -130,6 +130,8 @@ const names: ReadonlyMap<string, string> = new Map([
   ['storage.delete', 'A file was deleted'],
   ['functions.invoked', 'A function ran'],
   ['functions.error', 'A function failed'],
+  ['functions.dead', 'A job failed for good'],
+  ['cron.missed', 'A schedule missed a fire'],
   ['test.ping', 'Test message'],
 ]);
 

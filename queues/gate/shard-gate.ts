@@ -61,8 +61,14 @@ const argumentsOf = ({ lease: { id, nonce }, texts, finish }: GateEnd): ScriptAr
   return [id, nonce, ...toStore, ...toReply, ...toPublish, finish.length, ...finish];
 };
 
+type Waiting = Pick<JobRef, 'id' | 'projectId' | 'priority'>;
+
+/** How the script that admits jobs reads what concerns one of them. */
+const flagsOf = ({ job: { priority = 0 }, capped }: Candidate): string =>
+  `${capped ? '1' : ''}${priority > 0 ? `:${priority}` : ''}`;
+
 interface Candidate {
-  readonly job: Pick<JobRef, 'id' | 'projectId'>;
+  readonly job: Waiting;
   readonly capped: boolean;
 }
 
@@ -115,14 +121,14 @@ export class ShardGate {
   }
 
   /** @param capped whether it may be refused when too many of its project wait */
-  async admit(job: Pick<JobRef, 'id' | 'projectId'>, capped: boolean): Promise<Admission> {
+  async admit(job: Waiting, capped: boolean): Promise<Admission> {
     const answer = await this.#admissions.add({ job, capped });
     if (answer === admissions.full) return 'full';
     return answer === admissions.handedOver ? 'handed over' : 'waiting';
   }
 
   /** Admits jobs that were accepted before. Answers how many of them the gate did not know. */
-  async readmit(jobs: readonly Pick<JobRef, 'id' | 'projectId'>[]): Promise<number> {
+  async readmit(jobs: readonly Waiting[]): Promise<number> {
     const found = await Promise.all(jobs.map((job) => this.#admissions.add({ job, capped: false })));
     return found.filter((answer) => answer !== admissions.known).length;
   }
@@ -298,7 +304,7 @@ export class ShardGate {
   }
 
   async #admitOnce(items: readonly Candidate[]): Promise<number[]> {
-    const args = items.flatMap(({ job, capped }) => [job.id, job.projectId, capped ? '1' : '']);
+    const args = items.flatMap((item) => [item.job.id, item.job.projectId, flagsOf(item)]);
     const [epoch, nonce, handed, found] = admitted.parse(await this.#run('admit', args));
     await this.#handOver(epoch, nonce, handed);
     return found;

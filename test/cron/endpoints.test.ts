@@ -42,16 +42,20 @@ test('a schedule is created with the contract’s fields and defaults', async (t
   t.is(status, 201);
   t.deepEqual(Object.keys(body).toSorted(), [
     'created_at',
+    'deadline_ms',
     'enabled',
     'id',
+    'jitter_ms',
     'last_run',
     'misfire',
     'name',
     'next_run_at',
     'overlap',
     'payload',
+    'retry',
     'schedule',
     'target',
+    'timeout_ms',
     'timezone',
     'updated_at',
   ]);

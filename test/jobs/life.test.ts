@@ -54,6 +54,7 @@ test('an accepted job can be followed to its end', async (t) => {
     'id',
     'max_attempts',
     'position',
+    'priority',
     'progress',
     'request_id',
     'result',

@@ -80,6 +80,7 @@ const runWith = async (
       running: trackRunning(),
       processors: { [delivery.type]: processor },
       isHeld: (_shard, { nonce }) => Promise.resolve(nonce === '1'),
+      admitKeyed: () => Promise.resolve(),
       readmit: (_shard, { id }) => Promise.resolve(void ran.readmitted.push(id)),
       finish: (_shard, lease) => {
         ran.freed.push(lease);

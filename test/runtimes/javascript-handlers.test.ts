@@ -57,7 +57,21 @@ test('sdk and process.env hold the env vars and nothing else, and cannot be writ
   t.deepEqual(await resultOf(t, runtime, code, { env: { A: '1', __proto__x: '2' }, projectId: 'project-b' }), {
     env: { A: '1', __proto__x: '2' },
     same: true,
-    keys: ['db', 'asCaller', 'log', 'flags', 'storage', 'env', 'projectId', 'caller', 'user', 'waitUntil', 'request'],
+    keys: [
+      'db',
+      'jobs',
+      'attempt',
+      'asCaller',
+      'log',
+      'flags',
+      'storage',
+      'env',
+      'projectId',
+      'caller',
+      'user',
+      'waitUntil',
+      'request',
+    ],
     projectId: 'project-b',
     thrown: ['TypeError', 'TypeError', 'TypeError', 'TypeError'],
   });

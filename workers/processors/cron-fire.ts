@@ -105,6 +105,7 @@ interface HttpCall {
   readonly scheduleId: string;
   /** The same for every repetition of the call: the receiver can recognize one. */
   readonly runId: string;
+  readonly timeoutMs?: number;
 }
 
 // A slot is held meanwhile: as long as a webhook's receiver has.
@@ -128,7 +129,7 @@ const httpOutcomeOf = (response: EgressResponse, began: number): JobOutcome => {
 /** POSTs the payload. Redirects are answers like any other, and failures. */
 export const runHttpTarget = async (
   { egress }: HttpTargetDeps,
-  { url, payload, scheduleId, runId }: HttpCall,
+  { url, payload, scheduleId, runId, timeoutMs = httpTimeoutMs }: HttpCall,
   signal: AbortSignal,
 ): Promise<JobOutcome> => {
   const began = performance.now();
@@ -143,7 +144,7 @@ export const runHttpTarget = async (
     method: 'POST',
     headers,
     body: payload,
-    timeoutMs: httpTimeoutMs,
+    timeoutMs,
     maxBytes: keptBytes,
     signal,
   } as const;
@@ -163,6 +164,7 @@ interface SqlTargetDeps extends ChangeListeners {
 interface SqlOrder {
   readonly projectId: string;
   readonly sql: string;
+  readonly timeoutMs: number;
 }
 
 const sqlTimeoutMs = 30_000;
@@ -198,9 +200,9 @@ const changeOf = (sql: string): Change => ({ schema: mentionsSchemaChange(sql), 
  * @throws what connecting throws: nothing was run yet
  */
 const runSqlTarget = async (deps: SqlTargetDeps, order: SqlOrder, signal: AbortSignal): Promise<JobOutcome> => {
-  const { projectId, sql } = order;
+  const { projectId, sql, timeoutMs } = order;
   try {
-    return await inFence(deps.tenantDb, { projectId, role: 'owner', timeoutMs: sqlTimeoutMs, signal }, (client) =>
+    return await inFence(deps.tenantDb, { projectId, role: 'owner', timeoutMs, signal }, (client) =>
       sqlOutcomeOf(deps, order, client),
     );
   } finally {
@@ -211,9 +213,10 @@ const runSqlTarget = async (deps: SqlTargetDeps, order: SqlOrder, signal: AbortS
 /** Fires a schedule's HTTP call or SQL. Once the call or the SQL was sent, whatever happens is its outcome. */
 export const cronFireProcessor = (deps: HttpTargetDeps & SqlTargetDeps): Processor => ({
   run: (data, context) => {
-    const { target, payload, schedule_id: scheduleId, run_id: runId } = data as JobData<typeof cronFire>;
+    const { target, payload, schedule_id: scheduleId, run_id: runId, timeout_ms } = data as JobData<typeof cronFire>;
+    const timeoutMs = Math.min(timeout_ms ?? Infinity, target.type === 'http' ? httpTimeoutMs : sqlTimeoutMs);
     return target.type === 'http'
-      ? runHttpTarget(deps, { url: target.url, payload, scheduleId, runId }, context.signal)
-      : runSqlTarget(deps, { projectId: context.projectId, sql: target.sql }, context.signal);
+      ? runHttpTarget(deps, { url: target.url, payload, scheduleId, runId, timeoutMs }, context.signal)
+      : runSqlTarget(deps, { projectId: context.projectId, sql: target.sql, timeoutMs }, context.signal);
   },
 });

@@ -44,6 +44,10 @@ export type OpenServices = (run: {
   readonly answer?: AnswerSink;
   /** As whom `sdk.asCaller` works. Left out: the project itself. */
   readonly caller?: RunCaller;
+  readonly functionId?: string;
+  readonly requestId?: string;
+  /** How many jobs stand behind this run that each enqueued the next; left out: none. */
+  readonly depth?: number;
 }) => RunServices;
 
 const notHere = (language: Language): ServiceError =>
@@ -87,6 +91,7 @@ const callerKinds = {
   dashboard: 'dashboard',
   cron: 'cron',
   webhook: 'event',
+  job: 'job',
 } as const satisfies Record<InvokeData['trigger'], string>;
 
 /** Schedules, events and members of the project act as the project itself. */
@@ -125,33 +130,43 @@ class StopAfterAnswer {
   }
 }
 
+/** The caller as the code sees them, as JSON text. */
+const callerText = ({ caller, trigger }: Pick<InvokeData, 'caller' | 'trigger'>): string =>
+  JSON.stringify(caller ?? { kind: callerKinds[trigger], key_id: null, user: null });
+
 /** Runs one version of a function in the sandbox. */
 export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => {
   const { load, runtimes, services: openServices, logAllowance = createLogAllowance() } = deps;
   return {
     sandbox: levelsOf(runtimes),
-    run: async (data, { jobId, projectId, waitedMs = 0, envVersion = 0, signal, openAnswer, log }) => {
+    run: async (data, context) => {
+      const { jobId, projectId, requestId, attempt, signal, openAnswer, log } = context;
+      const { depth = 0, waitedMs = 0, envVersion = 0 } = context;
       const { function_id: functionId, version, payload, ...by } = data as InvokeData;
       const times = new RunTimes(waitedMs);
       const fn = await load(functionId, version, envVersion);
       if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
-      const { compiled: code, language, ...limits } = fn;
+      const { compiled: code, language, ...given } = fn;
+      const limits = { ...given, timeoutMs: by.timeout_ms ?? given.timeoutMs };
       const runtime = runtimes[language];
       if (runtime === undefined) throw notHere(language);
       const onLog = (line: LogLine): void => log(line.level, line.message, line.ts, line.fields);
-      const caller = JSON.stringify(by.caller ?? { kind: callerKinds[by.trigger], key_id: null, user: null });
+      const caller = callerText(by);
       const http = by.request === undefined ? null : JSON.stringify(by.request);
-      const request = { projectId, functionId, version, code, payload, caller, request: http, ...limits };
+      const request = { projectId, functionId, version, code, payload, caller, request: http, attempt, ...limits };
       const noteLog = await logAllowance.begin(projectId, signal);
       const stop = new StopAfterAnswer(signal);
       const answer = new AnswerSink({ mode: modeOf(by), open: openAnswer ?? noCaller, onStopped: stop.soon });
       const { run, timings } = await withServices(
         openServices({
           projectId,
-          timeoutMs: fn.timeoutMs,
+          timeoutMs: limits.timeoutMs,
           signal: stop.signal,
           answer,
           caller: runCallerOf(by.caller),
+          functionId,
+          requestId,
+          depth,
         }),
         async (services) => {
           const options = { signal: stop.signal, onLog, services: times.watch(services) };

@@ -42,6 +42,8 @@ const fullest = new Gauge({
 export interface RelayDeps {
   readonly db: Queryable;
   readonly connections: Pick<RelayConnections, 'use'>;
+  /** Makes jobs of what functions enqueued in transactions. */
+  readonly keepJobs?: (projectId: string, text: string) => Promise<void>;
   readonly log: Log;
   /** Events were kept, and wait to be passed on. */
   readonly onStored?: () => void;
@@ -112,7 +114,7 @@ const isNoteDue = (projectId: string, isEmpty: boolean): boolean => {
  */
 export const drainSource = async (deps: RelayDeps, source: EventSource): Promise<boolean> =>
   deps.connections.use(source, async (client) => {
-    const { db, log, untilLasting } = deps;
+    const { db, log, untilLasting, keepJobs } = deps;
     const projectId = source.project_id;
     const onSetAside = (event: SetAside): void => {
       setAside.inc();
@@ -123,6 +125,7 @@ export const drainSource = async (deps: RelayDeps, source: EventSource): Promise
       db,
       projectId,
       onSetAside,
+      ...(keepJobs && { keepJobs: (text) => keepJobs(projectId, text) }),
       ...(untilLasting && { untilLasting: () => untilLasting(projectId) }),
     };
     // Events that its webhooks cannot keep up with wait there: a full outbox refuses writes.
@@ -138,7 +141,7 @@ export const drainSource = async (deps: RelayDeps, source: EventSource): Promise
     return !isEmpty && !isHeld;
   });
 
-export interface RelayOptions extends Pick<RelayDeps, 'db' | 'log' | 'onStored'> {
+export interface RelayOptions extends Pick<RelayDeps, 'db' | 'log' | 'onStored' | 'keepJobs'> {
   /** For what is kept of large backlogs: its server processes have a low priority. */
   readonly backlogDb: Queryable;
   readonly servers: Pick<DatabaseServers, 'connectTo'>;
@@ -201,15 +204,27 @@ const yielding = (servers: Pick<DatabaseServers, 'connectTo'>): Pick<DatabaseSer
   },
 });
 
+const usualDeps = (
+  { db, log, onStored, keepJobs }: RelayOptions,
+  connections: RelayConnections,
+): RelayDeps & { readonly connections: RelayConnections } => ({
+  db,
+  connections,
+  log,
+  maxDrainEvents: maxFirstDrainEvents,
+  ...(onStored && { onStored }),
+  ...(keepJobs && { keepJobs }),
+});
+
 /**
  * Brings events of writes to tables from the projects' databases into the control database: at once where a write path
  * said so, within some seconds elsewhere. Every system worker does this.
  */
 export const startRelay = (options: RelayOptions): Pick<Poller, 'stop'> => {
-  const { db, backlogDb, log, redis, prefix, onStored, servers } = options;
+  const { db, backlogDb, log, redis, prefix, servers } = options;
   const connections = createRelayConnections({ servers, max: options.maxIdleConnections });
   const yieldingConnections = createRelayConnections({ servers: yielding(servers), max: largeSlots });
-  const usual = { db, connections, log, maxDrainEvents: maxFirstDrainEvents, ...(onStored && { onStored }) };
+  const usual = usualDeps(options, connections);
   const large = {
     ...usual,
     db: backlogDb,

@@ -97,6 +97,7 @@ export interface RunMessage {
   readonly request?: string | null;
   readonly env: Readonly<Record<string, string>>;
   readonly projectId: string;
+  readonly attempt?: number;
   readonly memoryMib: number;
   /** CPU time that the run may use. */
   readonly cpuMs: number;

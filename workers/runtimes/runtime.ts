@@ -19,6 +19,8 @@ export interface RunRequest {
   /** JSON text: the HTTP request behind `sdk.request`; null for none. */
   readonly request?: string | null;
   readonly env: Readonly<Record<string, string>>;
+  /** `sdk.attempt`; left out: 1. */
+  readonly attempt?: number;
   /** Wall clock, from the moment a runner takes the request. */
   readonly timeoutMs: number;
   readonly memoryMib: number;

@@ -7,6 +7,7 @@ const mib = 1024 * kib;
 /** Characters of JSON that a call may carry. A body of 10 MB is 13.4 MiB in base64. */
 const longest: readonly (readonly [op: RegExp, length: number])[] = [
   [/^(asCaller\.)?db\./, 8 * mib],
+  [/^(jobs|db)\.enqueue$/, 8 * mib],
   [/^fetch$/, 14 * mib],
   [/^storage\.write$/, 384 * kib],
   [/^storage\.remove$/, mib],

@@ -1,5 +1,6 @@
 import type { Candidate, Leadership } from '#domain/jobs/queue-shards.ts';
-import { takeDue } from '#domain/jobs/changes.ts';
+import { type DueJob, takeDue } from '#domain/jobs/changes.ts';
+import { type KeysAfter, admitKeyed, waitingKeys } from '#domain/jobs/concurrency.ts';
 import type { ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import { settleRules } from '#queues/gate/settle-rules.ts';
 import type { Heartbeat } from './heartbeat.ts';
@@ -31,9 +32,38 @@ export interface Leader {
   readonly settled: () => Promise<void>;
 }
 
+/** The concurrency keys of jobs that are due, by project. */
+const keysOf = (due: readonly DueJob[]): { readonly projectId: string; readonly keys: readonly string[] }[] => {
+  const keyed = Map.groupBy(due, ({ projectId }) => projectId);
+  return [...keyed]
+    .map(([projectId, own]) => ({ projectId, keys: own.flatMap(({ key }) => (key === null ? [] : [key])) }))
+    .filter(({ keys }) => keys.length > 0);
+};
+
 const admitDue = async ({ db, gate, job, part }: ShardContext): Promise<void> => {
   const due = await takeDue(db, { type: job.type, part, max: maxDue });
-  if (due.length > 0) await gate.readmit(due);
+  const free = due.filter(({ key }) => key === null);
+  if (free.length > 0) await gate.readmit(free);
+  for (const keys of keysOf(due)) {
+    const admitted = await admitKeyed(db, { ...keys, type: job.type });
+    if (admitted.length > 0) await gate.readmit(admitted);
+  }
+};
+
+/**
+ * Gives places of concurrency keys that became free unnoticed, and those of jobs whose time has come. Where there are
+ * many keys, it goes on next time where it stopped.
+ */
+const admitWaitingKeys = async (
+  { db, gate, job, part }: ShardContext,
+  after: KeysAfter | null,
+): Promise<KeysAfter | null> => {
+  const { found, last } = await waitingKeys(db, { type: job.type, part, after });
+  for (const keys of found) {
+    const admitted = await admitKeyed(db, keys);
+    if (admitted.length > 0) await gate.readmit(admitted);
+  }
+  return last;
 };
 
 const readLimits = async ({ gate, rules, job }: ShardContext, projects: readonly string[]): Promise<void> => {
@@ -51,6 +81,7 @@ interface LeaderParts {
   readonly heartbeat: Heartbeat;
   readonly reconciler: Reconciler;
   readonly leases: LeaseWatch;
+  readonly keys: { after: KeysAfter | null };
 }
 
 /** The state at the beginning of a round. */
@@ -61,7 +92,10 @@ interface Round {
 }
 
 /** Answers whether the shard has to be restored. */
-const runDuties = async ({ shard, heartbeat, reconciler, leases }: LeaderParts, given: Round): Promise<boolean> => {
+const runDuties = async (
+  { shard, heartbeat, reconciler, leases, keys }: LeaderParts,
+  given: Round,
+): Promise<boolean> => {
   const { snapshot, leadership, number: round } = given;
 
   if (leadership.due) await admitDue(shard);
@@ -71,7 +105,9 @@ const runDuties = async ({ shard, heartbeat, reconciler, leases }: LeaderParts, 
     await reap(shard, heartbeat.detector);
   }
   if (round % rereadRulesEvery === 0) await rereadRules(shard);
-  if (round % reconcileEvery === 0) await reconciler.round(snapshot, leadership.waiting);
+  if (round % reconcileEvery !== 0) return false;
+  if (leadership.keyed) keys.after = await admitWaitingKeys(shard, keys.after);
+  await reconciler.round(snapshot, leadership.waiting);
   return false;
 };
 
@@ -83,6 +119,7 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
     heartbeat,
     reconciler: createReconciler(shard, stopped),
     leases: watchLeases(shard),
+    keys: { after: null },
   };
   let rounds = 0;
   let scan = Promise.resolve();

@@ -1,8 +1,9 @@
 import { type SuspectRun, suspectRuns } from '#domain/jobs/queue-shards.ts';
-import { restartCrashed } from '#domain/jobs/changes.ts';
+import { restartCrashed, retryByPolicy } from '#domain/jobs/changes.ts';
 import { recordEnds } from '#domain/jobs/store.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import type { KnownEnd } from '#queues/replies.ts';
+import { type RetryPolicy, isRetried, pauseAfter } from '#queues/retry-policy.ts';
 import { noteFinished, noteReconciled } from '#queues/metrics.ts';
 import { lastWord } from '#workers/give-up.ts';
 import type { ShardContext } from './context.ts';
@@ -23,7 +24,7 @@ const cancelled: JobError = { code: 'cancelled', message: 'The job was cancelled
 const endOf = async ({ job, processor }: ShardContext, run: SuspectRun): Promise<JobOutcome | null> => {
   const of = { processor, job: { jobId: run.id, projectId: run.project_id } };
   if (run.cancelled) return { status: 'cancelled', result: null, error: cancelled };
-  if (!job.repeatable) return lastWord(of, 'failed', crashed);
+  if (!job.repeatable) return lastWord(of, run.retry === null ? 'failed' : 'dead', crashed);
   return run.crashes + 1 >= maxCrashes ? lastWord(of, 'dead', poison) : null;
 };
 
@@ -39,10 +40,26 @@ const end = async (shard: ShardContext, run: SuspectRun, { outcome, finishedAt }
   signals.announce(run.id, { event: 'status', status: outcome.status, attempt: run.attempt });
 };
 
+/** Its worker died, and its own policy has another attempt for that. It goes through the gate anew. */
+const retryOne = async (
+  { db, gate, job, signals }: ShardContext,
+  run: SuspectRun,
+  policy: RetryPolicy,
+): Promise<void> => {
+  const broken = { id: run.id, runId: run.run_id, error: crashed, report: 'crashed' };
+  if (!(await retryByPolicy(db, broken, pauseAfter(policy, run.attempt)))) return;
+  noteReconciled(job.type, 'dead_worker');
+  await gate.finish({ id: run.id, nonce: '' });
+  signals.announce(run.id, { event: 'status', status: 'queued', attempt: run.attempt });
+};
+
 /** A run of a dead worker: it left its outcome, or the job ends here, or it is queued again. */
 const reapOne = async (shard: ShardContext, run: SuspectRun): Promise<void> => {
   const { db, gate, outcomes, job } = shard;
   const left = await outcomes.find(run.id, run.run_id);
+  if (left === null && !run.cancelled && run.retry !== null && isRetried(run.retry, run.attempt, crashed.code)) {
+    return retryOne(shard, run, run.retry);
+  }
   const outcome = left?.outcome ?? (await endOf(shard, run));
   noteReconciled(job.type, 'dead_worker');
   if (outcome !== null) return end(shard, run, { outcome, finishedAt: left?.finishedAt ?? new Date() });

@@ -33,7 +33,11 @@ const slug = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/);
 type Calls = BaseCall & DataCall;
 
 /** The caller as the function sees it. */
-const functionCaller = ({ key, caller, isPublic }: Pick<DataCall, 'key' | 'caller' | 'isPublic'>): FunctionCaller => {
+export const functionCaller = ({
+  key,
+  caller,
+  isPublic,
+}: Pick<DataCall, 'key' | 'caller' | 'isPublic'>): FunctionCaller => {
   if (isPublic) return { kind: 'public', key_id: null, user: null };
   const claims = JSON.parse(caller.claims) as Record<string, unknown>;
   const isUser = typeof claims['sub'] === 'string';

@@ -1,6 +1,6 @@
 -- Takes accepted jobs: hands each over when its project and the window have room and nobody of its project waits
 -- before it, else lets it wait. A job that is known already stays where it is.
--- KEYS[1] shard; ARGV[1] server; then for each job: id, project, '1' when it may be refused.
+-- KEYS[1] shard; ARGV[1] server; then for each job: id, project, '1' when it may be refused, and ':9' when its priority is 9.
 -- Result: {epoch, now, {id, project, ...} to add to BullMQ, {0 known | 1 handed over | 2 waits | 3 full | 4 limits missing}}.
 -- Atomic because room is looked for and taken, and because an id must not be taken twice.
 local ids, names = {}, {}
@@ -49,14 +49,15 @@ for i, id in ipairs(ids) do
     hand_over(project, id)
     is_known[id] = true
     answer = 1
-  elseif ARGV[3 * i + 1] == '1' and project.waits >= project.cap then
+  elseif string.sub(ARGV[3 * i + 1], 1, 1) == '1' and project.waits >= project.cap then
     answer = 3
   else
     if not project.added then
       project.added = {}
       joined[#joined + 1] = project
     end
-    project.added[#project.added + 1] = 0
+    local priority = string.match(ARGV[3 * i + 1], ':(%d)$')
+    project.added[#project.added + 1] = priority and -tonumber(priority) or 0
     project.added[#project.added + 1] = id
     count_waiting(project, 1)
     is_known[id] = true

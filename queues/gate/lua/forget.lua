@@ -8,6 +8,7 @@ for i = 1, #part[2], 2 do
   local project = part[2][i]
   if call('HEXISTS', base .. 'run', project) == 0 and call('EXISTS', base .. 'pend:' .. project) == 0 then
     call('HDEL', base .. 'limits', project)
+    call('HDEL', base .. 'aged', project)
   end
 end
 return part[1]

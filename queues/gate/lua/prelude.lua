@@ -6,9 +6,10 @@
 -- KEYS[1]..'lease'     hash  job id -> project:nonce, for each job that was handed to BullMQ and has not ended
 -- KEYS[1]..'run'       hash  project -> number of its leases
 -- KEYS[1]..'limits'    hash  project -> running:waiting, read from Postgres
--- KEYS[1]..'pend:'..p  zset  waiting job ids of project p; all scores are 0, so that UUIDv7 ids lie by age
+-- KEYS[1]..'pend:'..p  zset  waiting job ids of project p; the score is the negative priority, and UUIDv7 ids lie by age
 -- KEYS[1]..'backlog'   zset  project -> how many of its jobs wait
 -- KEYS[1]..'ring'      zset  project -> turn: who has jobs waiting and room to run one, by turns
+-- KEYS[1]..'aged'      hash  project -> how often its places had to be shared between old jobs and those of higher priority
 -- KEYS[1]..'paused'    set   projects that are not served just now; '*': nobody is
 -- KEYS[1]..'unknown'   set   projects whose limits are missing: nothing of theirs is handed over until they are read
 -- KEYS[1]..'workers'   hash  worker id -> last beat (ms), slots, and what it says of itself
@@ -182,13 +183,42 @@ local function is_served(project)
   return project.waits > 0 and project.run < project.limit and not is_paused(project.name)
 end
 
--- The oldest jobs of those who got places, in the order in which they got them.
+-- A job of a lower priority that has waited so long shares its project's places with those of higher ones.
+local aged_ms = 30000
+
+-- The oldest job of the lowest priority, when it has waited for long. Its age follows from its id.
+local function aged_in(pend, score)
+  local last = call('ZRANGE', pend, -1, -1, 'WITHSCORES')
+  if #last == 0 or tonumber(last[2]) <= score then return nil end
+  local oldest = call('ZRANGE', pend, last[2], last[2], 'BYSCORE', 'LIMIT', 0, 1)[1]
+  local made = tonumber(string.sub(oldest, 1, 8) .. string.sub(oldest, 10, 13), 16)
+  return made and tonumber(now) - made > aged_ms and oldest or nil
+end
+
+-- The next jobs of a project: those of the highest priority, by age. While a job of a lower priority has waited for long,
+-- every second place is such a job's. Where all have the lowest priority, 0, nothing more is asked.
+local function pop_jobs(project, count)
+  local popped = call('ZPOPMIN', project.pend, count)
+  for i = 1, #popped, 2 do
+    local score = tonumber(popped[i + 1])
+    if score == 0 then break end
+    local aged = aged_in(project.pend, score)
+    if aged and call('HINCRBY', base .. 'aged', project.name, 1) % 2 == 1 then
+      call('ZREM', project.pend, aged)
+      call('ZADD', project.pend, popped[i + 1], popped[i])
+      popped[i], popped[i + 1] = aged, '0'
+    end
+  end
+  return popped
+end
+
+-- The first jobs of those who got places, in the order in which they got them.
 local function hand_over_first(served)
   local first = {}
   for _, project in ipairs(served) do project.places = (project.places or 0) + 1 end
   for _, project in ipairs(served) do
     if project.places > 0 then
-      first[project] = { taken = 0, ids = call('ZPOPMIN', project.pend, project.places) }
+      first[project] = { taken = 0, ids = pop_jobs(project, project.places) }
       project.places = 0
     end
     local queue = first[project]

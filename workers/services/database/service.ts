@@ -22,9 +22,12 @@ import {
   updateStatement,
 } from './statements.ts';
 import { RunSessions } from './sessions.ts';
+import { type TransactionJobsDeps, enqueueWithin } from './transaction-jobs.ts';
 
 export interface DatabaseServiceDeps extends ChangeListeners {
   readonly tenantDb: Pick<ProjectDb, 'lease' | 'endSession'>;
+  /** Left out: transactions enqueue no jobs. */
+  readonly jobs?: TransactionJobsDeps;
 }
 
 /** The run ends first, so that a statement that takes too long is a run that did. */
@@ -160,9 +163,10 @@ const underCaller = (answers: Record<string, Answering>): Record<string, Answeri
  * call and kept for it, so that settings and temporary tables last from call to call; each transaction has its own.
  * After the run nothing of a session is left for the next.
  */
-export const databaseService = ({ tenantDb, ...listeners }: DatabaseServiceDeps): OpenService => {
+export const databaseService = ({ tenantDb, jobs, ...listeners }: DatabaseServiceDeps): OpenService => {
   const ownTypes = new LRUCache<string, OwnTypes>({ max: 1000, ttl: ownTypesKeptMs });
-  return ({ projectId, timeoutMs, caller = serviceCaller }) => {
+  return (run) => {
+    const { projectId, timeoutMs, caller = serviceCaller } = run;
     let endsAt: number | undefined;
     const leftMs = (): number => {
       const now = performance.now();
@@ -183,6 +187,7 @@ export const databaseService = ({ tenantDb, ...listeners }: DatabaseServiceDeps)
       answers: {
         ...answersOf({ sessions }, types, noteSql),
         ...endingsOf(sessions),
+        ...(jobs && { 'db.enqueue': (args: unknown) => enqueueWithin(jobs, run, sessions, args) }),
         ...underCaller({ ...answersOf(asCaller, types, noteSql), ...endingsOf(asCaller.sessions) }),
       },
       close: async () => {

@@ -33,12 +33,12 @@ class Run {
     this.#settle = settle;
   }
 
-  start({ entryPoint, payload, env, projectId, caller, request: http }) {
+  start({ entryPoint, payload, env, projectId, caller, request: http, attempt = 1 }) {
     this.#cpuAtStart = this.#loaded.cpuMs();
     this.#opened = this.#loaded.open();
     const { notify, ask } = this.#hooks;
     const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null', http ?? 'null'];
-    request.push(this.#loaded.places);
+    request.push(this.#loaded.places, attempt);
     this.#turn('start', this.id, notify, ask, this.#opened.wrapper?.derefInto(), ...request);
   }
 

@@ -136,6 +136,30 @@ class _Operations:
         return self._ask('db.remove', table=table, where=where, **_bound(params))
 
 
+class Jobs:
+    """Jobs that run functions of the project. Those of a transaction exist only if it commits."""
+
+    def __init__(self, call, tx=None):
+        self._call = call
+        self._tx = tx
+
+    def enqueue_many(self, slug, jobs):
+        op = 'jobs.enqueue' if self._tx is None else 'db.enqueue'
+        return _answered(self._call(op, {'tx': self._tx, 'slug': slug, 'jobs': list(jobs)}))
+
+    def enqueue(self, slug, payload=None, **options):
+        args = {'tx': self._tx, 'slug': slug, 'jobs': [dict(options, payload=payload)]}
+        return _answered(self._call('jobs.enqueue' if self._tx is None else 'db.enqueue', args)[0])
+
+    enqueueMany = enqueue_many
+
+
+class _TransactionOperations(_Operations):
+    @property
+    def jobs(self):
+        return Jobs(self._call, self._tx)
+
+
 def _bound(params):
     """
     Without params `%` is a character like any other, hence None is not the same as none.
@@ -192,7 +216,7 @@ class Transaction:
     def __enter__(self):
         if self._tx is None:
             self._tx = self._call('db.begin', {})
-        return _Operations(self._call, self._tx)
+        return _TransactionOperations(self._call, self._tx)
 
     def __exit__(self, kind, error, trace):
         if self._handed_over:
@@ -420,6 +444,9 @@ class Sdk:
         self.background = background.Background()
         self.wait_until = self.waitUntil = self.background.add
         self.as_caller = self.asCaller = AsCaller(call)
+        self.jobs = Jobs(call)
+        # 1 for the first run of a job.
+        self.attempt = message.get('attempt', 1)
         self.env = Env(message['env'])
         self.project_id = self.projectId = message['projectId']
         # {kind, key_id, user}

@@ -38,6 +38,7 @@ function start(
   callerText,
   requestText,
   places,
+  attempt,
 ) {
   const notify = (what, ...args) => outside(id, what, ...args);
   let over = false;
@@ -59,9 +60,10 @@ function start(
   });
   later.fire = timers.fire;
   const calls = createCalls((number, op, args) => notify('call', number, op, args));
+  const { call } = calls;
   later.answer = calls.answer;
   ahead.restore();
-  connectWeb({ ask, call: calls.call });
+  connectWeb({ ask, call });
   const { console, log } = createLog((level, text, fields) => notify('log', level, text, fields));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
@@ -71,22 +73,15 @@ function start(
     const { module, loading } = ahead.begin() ?? loadModule(wrapper);
     if (loading !== null) await loading;
     const handler = findHandler(module.exports, entryPoint);
-    const { request, payload } = incoming(requestText, payloadText, calls.call);
-    const sdk = createSdk({
-      call: calls.call,
-      log,
-      env,
-      projectId,
-      caller: JSON.parse(callerText),
-      request,
-      waitUntil: background.add,
-    });
+    const { request, payload } = incoming(requestText, payloadText, call);
+    const caller = JSON.parse(callerText);
+    const sdk = createSdk({ call, log, env, projectId, caller, request, attempt, waitUntil: background.add });
     const value = await (handler.isFetch
       ? webPart('incoming').fetchBy(handler.call, payload, sdk)
       : handler(payload, sdk));
-    return isResponse(value) ? webPart('outgoing').answerWith(value, calls.call) : { text: toJson(value) };
+    return isResponse(value) ? webPart('outgoing').answerWith(value, call) : { text: toJson(value) };
   };
-  conclude(main(), { background, call: calls.call, end, fail });
+  conclude(main(), { background, call, end, fail });
 }
 
 /** By its tag: the class is loaded only when user code has touched it. */

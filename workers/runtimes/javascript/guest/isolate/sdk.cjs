@@ -1,9 +1,11 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, log, env, projectId, caller, request, waitUntil }) => {
+const createSdk = ({ call, log, env, projectId, caller, request, attempt, waitUntil }) => {
   let storage;
   return Object.freeze({
-    db: createDb(call),
+    db: createDb(call, createJobs),
+    jobs: createJobs(call, null),
+    attempt,
     asCaller: Object.freeze({ db: createDb((op, args) => call(`asCaller.${op}`, args)) }),
     log,
     flags: createFlags(call, caller?.user ?? null),
@@ -39,8 +41,23 @@ function createFlags(call, user) {
   return Object.freeze({ get });
 }
 
+/** Jobs that run functions of the project. Those of a transaction exist only if it commits. */
+function createJobs(call, tx) {
+  const enqueueMany = async (slug, jobs) => {
+    if (!Array.isArray(jobs)) throw new TypeError('jobs.enqueueMany needs a list of jobs');
+    return call(tx === null ? 'jobs.enqueue' : 'db.enqueue', { tx, slug, jobs });
+  };
+  return Object.freeze({
+    enqueueMany,
+    enqueue: async (slug, payload = null, options = {}) => {
+      const [job] = await enqueueMany(slug, [{ ...options, payload }]);
+      return job;
+    },
+  });
+}
+
 /** The project's own database. Names of tables and columns are quoted outside, values are bound there. */
-function createDb(call) {
+function createDb(call, jobsOf = null) {
   return Object.freeze({
     ...operations(call, null),
     /** The changes that `work` makes through its argument are kept whole, or not at all when it throws. */
@@ -48,7 +65,8 @@ function createDb(call) {
       if (typeof work !== 'function') throw new TypeError('db.transaction needs a function');
       const tx = await call('db.begin', {});
       try {
-        const result = await work(Object.freeze(operations(call, tx)));
+        const jobs = jobsOf && { jobs: jobsOf(call, tx) };
+        const result = await work(Object.freeze({ ...operations(call, tx), ...jobs }));
         await call('db.commit', { tx });
         return result;
       } catch (error) {

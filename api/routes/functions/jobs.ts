@@ -1,0 +1,118 @@
+import { z } from 'zod';
+import { type EnqueueOrder, admitEnqueued, enqueue, enqueueLimitsFrom } from '#domain/functions/enqueue.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { parseExactJson } from '#lib/json.ts';
+import { type EnqueueOptions, checkRelated, enqueueFields, maxEnqueued } from '#queues/enqueue-options.ts';
+import { type KeyHolder, inProject, withKey } from '../../access.ts';
+import type { BaseCall, DataCall } from '../../call.ts';
+import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { id } from '../../fields.ts';
+import { functionCaller } from './public-call.ts';
+
+const area = 'functions';
+
+const job = { payload: z.unknown().optional().describe('Any JSON; null when it is left out.'), ...enqueueFields };
+const oneJob = z.strictObject(job).superRefine(checkRelated);
+
+const one = Object.keys(job);
+
+const body = z
+  .strictObject({
+    ...job,
+    jobs: z.array(oneJob).min(1).max(maxEnqueued).optional().describe('Many, in place of one: all of them or none.'),
+  })
+  .superRefine((given, context) => {
+    checkRelated(given, context);
+    const beside = given.jobs === undefined ? undefined : one.find((field) => Object.hasOwn(given, field));
+    if (beside !== undefined)
+      context.addIssue({ code: 'custom', path: [beside], message: 'must not stand beside jobs' });
+  });
+type Body = z.output<typeof body>;
+type One = EnqueueOptions & { readonly payload?: unknown };
+
+const response = z.object({
+  jobs: z.array(
+    z.object({
+      id,
+      duplicate: z.boolean().describe('An earlier job has the unique key: the id is its, and no other one was made.'),
+    }),
+  ),
+});
+
+const maxExactLength = 128 * 1024;
+
+/**
+ * The payloads as they came. Where a text may have numbers that JavaScript cannot hold it is read anew, which takes ten
+ * times as long: up to 128 KB.
+ */
+const payloadsOf = (given: Body, bodyText: string): readonly unknown[] => {
+  const isExact = bodyText.length <= maxExactLength && /\d{16}|\d[eE]/.test(bodyText);
+  const { jobs, payload } = isExact ? (parseExactJson(bodyText) as { jobs?: One[]; payload?: unknown }) : given;
+  return jobs === undefined ? [payload] : jobs.map((each) => each.payload);
+};
+
+const jobsOf = (given: Body, bodyText: string): EnqueueOrder['jobs'] => {
+  const payloads = payloadsOf(given, bodyText);
+  const { jobs, ...alone } = given;
+  return (jobs ?? [alone]).map(({ payload: _payload, ...options }, place) => ({
+    payload: JSON.stringify(payloads[place] ?? null),
+    options,
+  }));
+};
+
+const privileged = ['priority', 'concurrency_key', 'concurrency', 'retry'] as const;
+
+/** Others than the project itself could make much work of one call, or go before its own jobs. */
+const requireModest = (given: Body): void => {
+  const field = given.jobs === undefined ? privileged.find((name) => given[name] !== undefined) : 'jobs';
+  if (field !== undefined) throw new ServiceError('forbidden', `Only a secret key may use ${field}.`);
+};
+
+const enqueueWith = async (
+  { deps, db, project, requestId, starter, afterCommit }: BaseCall & Pick<DataCall, 'project'>,
+  order: Pick<EnqueueOrder, 'by' | 'jobs' | 'trigger' | 'caller'>,
+): Promise<z.output<typeof response>> => {
+  const whole = { ...order, requestId, startedBy: starter, depth: 0 };
+  const { enqueued, admissions } = await enqueue(db, project, whole, enqueueLimitsFrom(deps.config));
+  afterCommit(() => admitEnqueued(deps, admissions));
+  return { jobs: [...enqueued] };
+};
+
+const keys = ['secret', 'publishable', 'user'] as const satisfies readonly KeyHolder[];
+
+/** Jobs that run a function later, in the background. */
+export const functionJobEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/functions/{function_id}/jobs',
+    area,
+    summary: 'Enqueue jobs that run a function',
+    access: inProject('developer'),
+    params: z.object({ project_id: id, function_id: id }),
+    rate: 'none',
+    bodyLimit: 'function',
+    body,
+    status: 202,
+    response,
+    handle: ({ params, body: given, bodyText }, call) =>
+      enqueueWith(call, { by: { id: params.function_id }, jobs: jobsOf(given, bodyText), trigger: 'dashboard' }),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/api/functions/{slug}/jobs',
+    area,
+    summary: 'Enqueue jobs that run a function, by key, by user token, or without',
+    access: { ...withKey(...keys), evenInactive: true, orPublic: true },
+    rate: 'function',
+    params: z.object({ slug: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/) }),
+    bodyLimit: 'function',
+    body,
+    status: 202,
+    response,
+    handle: async ({ params, body: given, bodyText }, call) => {
+      if (call.caller.role !== 'service') requireModest(given);
+      const caller = functionCaller(call);
+      return enqueueWith(call, { by: { slug: params.slug }, jobs: jobsOf(given, bodyText), trigger: 'api', caller });
+    },
+  }),
+];
