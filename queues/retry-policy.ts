@@ -20,11 +20,6 @@ export const retryPolicy = z
       .min(1)
       .max(retriedEnds.length)
       .default([...retriedEnds]),
-    on_failure: z
-      .string()
-      .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, { error: 'must be the slug of a function' })
-      .optional()
-      .describe('The slug of a function that runs when the last attempt has failed.'),
   })
   .refine(({ base_ms: base, max_ms: max }) => base <= max, {
     path: ['max_ms'],

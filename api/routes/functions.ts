@@ -159,6 +159,7 @@ const newFunction = z.strictObject({
   memory_mb: codeFields.memory_mb.default(256),
   access: z.enum(functionAccess).default('key').describe('Which callers it takes at its public address.'),
   retry: retryPolicy.nullable().default(null),
+  on_failure_function_id: id.nullable().default(null),
   env_vars: envVars.default({}),
 });
 
@@ -168,6 +169,7 @@ const changedFunction = z.strictObject({
   ...sourceFields,
   access: z.enum(functionAccess).optional(),
   retry: retryPolicy.nullable().optional(),
+  on_failure_function_id: id.nullable().optional(),
   env_vars: envVars.optional().describe('Merged; null deletes a variable, a masked value keeps it.'),
 });
 

@@ -36,6 +36,7 @@ export const listedFunction = z.object({
   language: z.enum(['javascript', 'python']),
   access: z.enum(functionAccess).describe('Which callers it takes at its public address.'),
   retry: retryPolicy.nullable().describe('For its jobs that bring none of their own; null: they run once.'),
+  on_failure_function_id: id.nullable().describe('The function that runs when a job has failed for good.'),
   entry_point: z.string(),
   entrypoint: z.string().nullable().describe('Path of the file with the handler; null for a function of one file.'),
   timeout_ms: z.int(),

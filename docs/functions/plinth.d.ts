@@ -65,8 +65,6 @@ declare module 'plinth/functions' {
     readonly base_ms?: number;
     readonly max_ms?: number;
     readonly on?: readonly ('error' | 'timeout' | 'crashed')[];
-    /** The slug of a function. */
-    readonly on_failure?: string;
   }
 
   export interface JobOptions {
@@ -84,9 +82,9 @@ declare module 'plinth/functions' {
   }
 
   export interface EnqueuedJob {
-    readonly id: string;
-    /** An earlier job has the unique key: this is its id. */
-    readonly duplicate: boolean;
+    readonly job_id: string;
+    /** `duplicate`: an earlier job has the unique key, and this is its id. */
+    readonly status: 'queued' | 'duplicate';
   }
 
   /** Jobs that run functions of the project; those of `tx.jobs` exist only if the transaction commits. */

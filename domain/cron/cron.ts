@@ -70,15 +70,10 @@ const requireRoomFor = (present: number): void => {
 };
 
 /** @throws {ServiceError} `validation_failed` */
-const requireFitting = (
-  { expression, timezone, next }: Times,
-  { jitter_ms: jitterMs, target, retry }: ScheduleFields,
-): void => {
+const requireFitting = ({ expression, timezone, next }: Times, { jitter_ms: jitterMs }: ScheduleFields): void => {
   const after = fireAfter(expression, timezone, next.getTime());
   if (jitterMs > 0 && after !== null && jitterMs >= after - next.getTime())
     throw invalidField('jitter_ms', 'must be less than the time between the next two fires');
-  if (target.type !== 'function' && retry?.on_failure !== undefined)
-    throw invalidField('retry.on_failure', 'is possible for functions only');
 };
 
 export interface Schedule extends ScheduleRow {

@@ -54,9 +54,9 @@ export const enqueueLimitsFrom = (config: Config): EnqueueLimits => ({
 
 /** Which job stands for one that was enqueued. */
 export interface Enqueued {
-  readonly id: string;
-  /** An earlier job has the unique key: this is its id, and no other one was made. */
-  readonly duplicate: boolean;
+  readonly job_id: string;
+  /** `duplicate`: an earlier job has the unique key; the id is its, and no other one was made. */
+  readonly status: 'queued' | 'duplicate';
 }
 
 /** The jobs that go to the gate once their rows are committed. */
@@ -112,7 +112,7 @@ const claim = async (
   const winners = first.size === 0 ? new Map<string, string>() : await claimUniqueKeys(db, functionId, first);
   return jobs.map(({ id, options: { unique_key: key } }) => {
     const winner = (key === undefined ? undefined : winners.get(key)) ?? id;
-    return { id: winner, duplicate: winner !== id };
+    return { job_id: winner, status: winner === id ? 'queued' : 'duplicate' };
   });
 };
 
@@ -166,7 +166,7 @@ export const enqueue = async (
   const jobs = order.jobs.map((job) => ({ ...job, id: job.id ?? newId() }));
   const enqueued = await claim(db, fn.id, jobs);
   const rows = jobs
-    .filter((_, place) => enqueued[place]?.duplicate === false)
+    .filter((_, place) => enqueued[place]?.status === 'queued')
     .map((job) => rowOf(project, { ...order, caps: limits.caps }, fn, job));
   await requireRoom(db, project.id, rows.length, limits.waitingJobs);
   await requireWaitingBytes(db, limits.waitingBytes, project.id, rows);

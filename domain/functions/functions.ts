@@ -46,6 +46,7 @@ import {
   renameFunction,
   replaceCode,
   setAccess,
+  setFailureHandler,
   setRetry,
 } from './store.ts';
 
@@ -67,6 +68,7 @@ interface FunctionInput {
   readonly memory_mb: number;
   readonly access: FunctionAccess;
   readonly retry: RetryPolicy | null;
+  readonly on_failure_function_id: string | null;
   readonly env_vars: Readonly<Record<string, string | null>>;
 }
 
@@ -101,6 +103,18 @@ const tooMany = (max: number): ServiceError =>
     details: { limit: 'functions', value: max },
     hint: 'Delete functions that are not used, or change the plan.',
   });
+
+/** @throws {ServiceError} `validation_failed` when it is no function of the project */
+const requireHandler = async (
+  db: Queryable,
+  projectId: string,
+  handlerId: string | null | undefined,
+): Promise<void> => {
+  if (handlerId === null || handlerId === undefined) return;
+  if ((await presentVersion(db, projectId, { id: handlerId })) !== undefined) return;
+  const details = [{ path: 'on_failure_function_id', message: 'is no function of the project' }];
+  throw new ServiceError('validation_failed', 'The body is not valid.', { details });
+};
 
 /** @throws {ServiceError} `slug_taken` by its unique index, `validation_failed`, `plan_limit_exceeded` */
 export const createFunction = async (
@@ -200,6 +214,9 @@ export const updateFunction = async (
   if (change.name !== undefined) await renameFunction(db, id, change.name);
   if (change.access !== undefined) await setAccess(db, id, change.access);
   if (change.retry !== undefined) await setRetry(db, id, change.retry);
+  const { on_failure_function_id: handlerId } = change;
+  await requireHandler(db, projectId, handlerId);
+  if (handlerId !== undefined) await setFailureHandler(db, id, handlerId);
   if (changesCode(change)) {
     const next = {
       entry_point: change.entry_point ?? row.entry_point,

@@ -37,14 +37,16 @@ export interface FunctionRow extends Omit<FunctionCode, 'compiled' | 'files'> {
   readonly access: FunctionAccess;
   /** For its jobs that bring none of their own. */
   readonly retry: RetryPolicy | null;
+  /** Runs when a job of the function has failed for good. */
+  readonly on_failure_function_id: string | null;
   readonly version: number;
   readonly created_at: Date;
   readonly updated_at: Date;
 }
 
 const codeColumns = 'entry_point, code, files, entrypoint, compiled, timeout_ms, memory_mb, env_sealed';
-const listedColumns = `id, project_id, slug, name, language, access, retry, entry_point, entrypoint, timeout_ms, memory_mb,
-  env_sealed, version, created_at, updated_at`;
+const listedColumns = `id, project_id, slug, name, language, access, retry, on_failure_function_id, entry_point, entrypoint,
+  timeout_ms, memory_mb, env_sealed, version, created_at, updated_at`;
 const columns = `${listedColumns}, code`;
 
 /** A function without its texts, which can be a megabyte each. */
@@ -58,14 +60,16 @@ interface NewFunction extends FunctionCode {
   readonly language: Language;
   readonly access: FunctionAccess;
   readonly retry: RetryPolicy | null;
+  readonly on_failure_function_id: string | null;
   readonly created_by: string;
 }
 
 /** Fails on `functions_project_slug_key` when the slug is taken. */
 export const insertFunction = (db: Queryable, fn: NewFunction): Promise<FunctionRow[]> =>
   db.query<FunctionRow>(
-    `insert into functions (id, project_id, slug, name, language, access, ${codeColumns}, version, created_by, retry)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15, $16) returning ${columns}`,
+    `insert into functions (id, project_id, slug, name, language, access, ${codeColumns}, version, created_by, retry,
+       on_failure_function_id)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15, $16, $17) returning ${columns}`,
     [
       fn.id,
       fn.project_id,
@@ -83,6 +87,7 @@ export const insertFunction = (db: Queryable, fn: NewFunction): Promise<Function
       fn.env_sealed,
       fn.created_by,
       fn.retry,
+      fn.on_failure_function_id,
     ],
   );
 
@@ -223,6 +228,14 @@ export const setAccess = async (db: Queryable, functionId: string, access: Funct
 /** @param retry null: none */
 export const setRetry = async (db: Queryable, functionId: string, retry: RetryPolicy | null): Promise<void> => {
   await db.query('update functions set retry = $2, updated_at = now() where id = $1', [functionId, retry]);
+};
+
+/** @param handlerId null: none */
+export const setFailureHandler = async (db: Queryable, functionId: string, handlerId: string | null): Promise<void> => {
+  await db.query('update functions set on_failure_function_id = $2, updated_at = now() where id = $1', [
+    functionId,
+    handlerId,
+  ]);
 };
 
 export const renameFunction = async (db: Queryable, functionId: string, name: string): Promise<void> => {

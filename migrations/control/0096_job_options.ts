@@ -29,7 +29,10 @@ create index jobs_expiring on jobs (expires_at) where status = 'queued' and expi
 
 alter table functions
   -- For its jobs that bring none of their own; no part of a version.
-  add column retry jsonb;
+  add column retry jsonb,
+  -- Runs when a job of the function has failed for good; no part of a version either.
+  add column on_failure_function_id uuid references functions on delete set null;
+create index functions_on_failure on functions (on_failure_function_id) where on_failure_function_id is not null;
 
 -- The first job with a key, for as long as that keeps others away. No foreign keys: their locks on the function's row
 -- would be taken by every job with a key.
@@ -84,8 +87,8 @@ create trigger record_attempt before update of status on jobs for each row
 `;
 
 /**
- * A job with a retry policy that failed for good is dead: webhooks of its project are told, and the function that the
- * policy names gets a job, in the transaction of the end. Before the update and not after it, since the statement reads
+ * A job with a retry policy that failed for good is dead: webhooks of its project are told, and the function that it
+ * names for failures gets a job, in the transaction of the end. Before the update and not after it, since the statement reads
  * from a setting whether there are events.
  */
 const dead = `
@@ -96,6 +99,7 @@ declare
     'version', trim(both ':,' from given[7])::int, 'attempts', new.attempt,
     'error', jsonb_build_object('code', new.error_code, 'message', new.error_message))::text;
   payload text;
+  slug text;
   handler_id uuid;
   handler_version integer;
 begin
@@ -104,8 +108,9 @@ begin
     insert into outbox_events (project_id, event, data) values (new.project_id, 'functions.dead', about::json);
     perform set_config('plinth.has_events', 'on', true);
   end if;
-  select f.id, f.version into handler_id, handler_version from functions f
-  where f.project_id = new.project_id and f.slug = new.retry ->> 'on_failure' and new.depth < 100;
+  select h.id, h.version, f.slug into handler_id, handler_version, slug
+  from functions f join functions h on h.id = f.on_failure_function_id
+  where f.id = given[4]::uuid and new.depth < 100;
   if handler_id is null then return new; end if;
   begin
     payload := new.data::json ->> 'payload';
@@ -123,7 +128,9 @@ begin
   insert into jobs (id, project_id, type, status, data, max_attempts, request_id, depth, next_run_at)
   values (uuid_v7(), new.project_id, new.type, 'queued',
     format('{"function_id":"%s","version":%s,"trigger":"job","payload":%s}', handler_id, handler_version,
-      to_json(left(about, -1) || ', "payload":' || coalesce(payload, 'null') || '}')),
+      to_json('{"job": ' || left(jsonb_build_object('id', new.id, 'function', slug, 'attempts', new.attempt,
+        'error', jsonb_build_object('code', new.error_code, 'message', new.error_message))::text, -1)
+        || ', "payload": ' || coalesce(payload, 'null') || '}}')),
     3, new.request_id, new.depth + 1, now());
   return new;
 end $$;

@@ -45,7 +45,6 @@ test('options that do not fit are refused by their names', async (t) => {
     ['jitter_ms', { jitter_ms: -1 }],
     ['deadline_ms', { deadline_ms: 1 }],
     ['timeout_ms', { timeout_ms: 300_001 }],
-    ['retry.on_failure', { target: { type: 'sql', sql: 'select 1' }, retry: { max_attempts: 2, on_failure: 'x' } }],
   ];
   for (const [path, fields] of cases) {
     const body = { name: 'x', schedule: '@yearly', target, ...fields };

@@ -17,16 +17,18 @@ test.serial('a job runs with its exact payload, and one of a thousand is one of 
   const raw = '{"payload": {"n": 12345678901234567890}}';
   const { status, body } = await s.ask('POST', `/functions/${s.fn.id}/jobs`, { raw });
   t.is(status, 202);
-  t.false(body.jobs[0].duplicate);
-  await s.jobWhen(body.jobs[0].id, 'succeeded');
-  t.deepEqual(await resultOf(s, body.jobs[0].id), { n: 'number', by: 'dashboard', attempt: 1 });
-  const [kept] = await platform().db.query<{ data: string }>('select data from jobs where id = $1', [body.jobs[0].id]);
+  t.is(body.jobs[0].status, 'queued');
+  await s.jobWhen(body.jobs[0].job_id, 'succeeded');
+  t.deepEqual(await resultOf(s, body.jobs[0].job_id), { n: 'number', by: 'dashboard', attempt: 1 });
+  const [kept] = await platform().db.query<{ data: string }>('select data from jobs where id = $1', [
+    body.jobs[0].job_id,
+  ]);
   t.true(kept?.data.includes('12345678901234567890'));
 
   await hold('pause');
   const many = await enqueue(s, { jobs: Array.from({ length: 1000 }, (_, n) => ({ payload: n })) });
   t.is(many.status, 202);
-  t.is(new Set(many.body.jobs.map(({ id }: { id: string }) => id)).size, 1000);
+  t.is(new Set(many.body.jobs.map(({ job_id: id }: { job_id: string }) => id)).size, 1000);
   const tooMany = await enqueue(s, { jobs: Array.from({ length: 1001 }, () => ({})) });
   t.is(tooMany.body.details[0].path, 'jobs');
   await platform().db.query('update jobs set status = $2, finished_at = now() where project_id = $1', [
@@ -83,9 +85,9 @@ test.serial('of fifty jobs with one unique key one is made, and all callers get 
   const s = await scene('export const handler = () => null;');
   const options = { unique_key: 'once', unique_for_ms: 60_000 };
   const answers = await Promise.all(Array.from({ length: 50 }, () => enqueue(s, options)));
-  const jobs = answers.map(({ body }) => body.jobs[0] as { id: string; duplicate: boolean });
-  t.is(new Set(jobs.map(({ id }) => id)).size, 1);
-  t.is(jobs.filter(({ duplicate }) => !duplicate).length, 1);
+  const jobs = answers.map(({ body }) => body.jobs[0] as { job_id: string; status: string });
+  t.is(new Set(jobs.map(({ job_id: id }) => id)).size, 1);
+  t.is(jobs.filter(({ status }) => status === 'queued').length, 1);
   const [row] = await platform().db.query<{ n: number }>(
     'select count(*)::int as n from jobs where project_id = $1 and type = $2',
     [s.project.id, 'function.invoke'],
@@ -93,7 +95,28 @@ test.serial('of fifty jobs with one unique key one is made, and all callers get 
   t.is(row?.n, 1);
   await platform().db.query(`update job_unique_keys set expires_at = now() where key = 'once'`);
   const [next] = (await enqueue(s, { jobs: [options, options] })).body.jobs;
-  t.not(next.id, jobs[0]?.id);
+  t.not(next.job_id, jobs[0]?.job_id);
+});
+
+test.serial('many payloads share their options; they stand beside no other payload', async (t) => {
+  const s = await scene('export const handler = (n) => n;');
+  const { body, status } = await enqueue(s, { payloads: [1, 2, null], priority: 3 });
+  t.is(status, 202);
+  t.is(body.jobs.length, 3);
+  const rows = await platform().db.query<{ data: string; priority: number }>(
+    'select data, priority from jobs where id = any ($1) order by id',
+    [body.jobs.map(({ job_id: id }: { job_id: string }) => id)],
+  );
+  t.deepEqual(
+    rows.map(({ data, priority }) => [(JSON.parse(data) as { payload: string }).payload, priority]),
+    [
+      ['1', 3],
+      ['2', 3],
+      ['null', 3],
+    ],
+  );
+  for (const wrong of [{ payloads: [] }, { payloads: [1], payload: 1 }, { payloads: [1], jobs: [{}] }])
+    t.is((await enqueue(s, wrong)).status, 400);
 });
 
 test.serial(
@@ -103,7 +126,7 @@ test.serial(
     const { body } = await enqueue(s, {
       jobs: [{ delay_ms: 3_600_000 }, { expires_in_ms: 3_600_000, delay_ms: 1_800_000 }],
     });
-    const [delayed, expiring] = body.jobs.map(({ id }: { id: string }) => id);
+    const [delayed, expiring] = body.jobs.map(({ job_id: id }: { job_id: string }) => id);
     const waiting = (await s.ask('GET', `/jobs/${delayed}`)).body;
     t.deepEqual([waiting.status, waiting.waiting_reason], ['queued', 'delayed']);
     const { db } = platform();
@@ -126,7 +149,7 @@ test.serial('of a concurrency key no more run at a time than it says, whatever o
     t.is((await s.ask('POST', '/db/query', { body: { sql } })).status, 200);
   const jobs = Array.from({ length: 8 }, () => ({ concurrency_key: 'one at a time' }));
   const { body } = await enqueue(s, { jobs });
-  const ids: string[] = body.jobs.map(({ id }: { id: string }) => id);
+  const ids: string[] = body.jobs.map(({ job_id: id }: { job_id: string }) => id);
   t.deepEqual(
     await Promise.all(ids.map((id) => resultOf(s, id))),
     ids.map(() => 1),
@@ -136,9 +159,9 @@ test.serial('of a concurrency key no more run at a time than it says, whatever o
 test.serial('high priorities go first, and an old job of the lowest does not starve behind a flood', async (t) => {
   const s = await scene('export const handler = () => null;');
   await hold('pause');
-  const low = (await enqueue(s, {})).body.jobs[0].id as string;
+  const low = (await enqueue(s, {})).body.jobs[0].job_id as string;
   const jobs = Array.from({ length: 30 }, () => ({ priority: 9 }));
-  const high: string[] = (await enqueue(s, { jobs })).body.jobs.map(({ id }: { id: string }) => id);
+  const high: string[] = (await enqueue(s, { jobs })).body.jobs.map(({ job_id: id }: { job_id: string }) => id);
   t.is((await s.ask('GET', `/jobs/${low}`)).body.position, 31);
   t.is((await s.ask('GET', `/jobs/${high[0]}`)).body.position, 1);
   await hold('resume');
@@ -156,7 +179,7 @@ test.serial('a chain of jobs that each enqueue the next ends at a hundred', asyn
       try { return await sdk.jobs.enqueue(sdk.env.SELF, n + 1); } catch (error) { return [error.name, error.code, n]; }
     };`);
   await s.ask('PATCH', `/functions/${s.fn.id}`, { body: { env_vars: { SELF: s.fn.slug } } });
-  const [{ id }] = (await enqueue(s, { payload: 0 })).body.jobs;
+  const [{ job_id: id }] = (await enqueue(s, { payload: 0 })).body.jobs;
   await s.jobWhen(id, 'succeeded');
   const last = await until(async () => {
     const [row] = await platform().db.query<{ result: string }>(

@@ -24,7 +24,7 @@ test('after a kill -9 of a worker during an attempt, and of one between attempts
     token: user.token,
     body: { retry, concurrency_key: 'alone' },
   });
-  const [{ id }] = body.jobs;
+  const [{ job_id: id }] = body.jobs;
   const row = async () =>
     (
       await db.query<{ status: string; attempt: number; result: string | null }>(

@@ -9,7 +9,7 @@ const { platform, scene } = useJobsApi(test);
 type Scene = Awaited<ReturnType<typeof scene>>;
 
 const enqueue = async ({ ask, fn }: Scene, body: object): Promise<string> =>
-  (await ask('POST', `/functions/${fn.id}/jobs`, { body })).body.jobs[0].id;
+  (await ask('POST', `/functions/${fn.id}/jobs`, { body })).body.jobs[0].job_id;
 
 const invocationsOf = async ({ ask, fn }: Scene) =>
   (await ask('GET', `/functions/${fn.id}/invocations`)).body.invocations as {
@@ -61,7 +61,8 @@ test.serial('a dead job is an event, and runs the function for failures once, wi
   const s = await scene('export const handler = () => { throw new Error("never"); };');
   const handler = await platform().client.deploy(s.user, s.project, 'export const handler = (payload) => payload;');
   await keepEventsOf(platform().db, s.project.id);
-  const retry = { max_attempts: 2, base_ms: 1, on_failure: handler.slug };
+  const retry = { max_attempts: 2, base_ms: 1 };
+  await s.ask('PATCH', `/functions/${s.fn.id}`, { body: { on_failure_function_id: handler.id } });
   const id = await enqueue(s, { payload: { order: '7"\\u0000' }, retry });
   await s.jobWhen(id, 'dead');
   const runs = await until(async () => {
@@ -71,10 +72,15 @@ test.serial('a dead job is an event, and runs the function for failures once, wi
   t.is(runs.length, 1);
   t.is(runs[0].trigger, 'job');
   const { result } = await s.jobWhen(runs[0].id, 'succeeded');
-  t.is(result.result.job_id, id);
-  t.is(result.result.attempts, 2);
-  t.deepEqual(result.result.error, { code: 'error', message: 'never' });
-  t.deepEqual(result.result.payload, { order: '7"\\u0000' });
+  t.deepEqual(result.result, {
+    job: {
+      id,
+      function: s.fn.slug,
+      attempts: 2,
+      error: { code: 'error', message: 'never' },
+      payload: { order: '7"\\u0000' },
+    },
+  });
   const events = await platform().db.query<{ data: { job_id: string } }>(
     `select data from outbox_events where project_id = $1 and event = 'functions.dead'`,
     [s.project.id],

@@ -10,7 +10,7 @@ test('jobs that a transaction enqueues exist only if it commits, in both languag
       let id;
       await sdk.db.transaction(async (tx) => {
         await tx.insert('orders', { id: fails ? 1 : 2 });
-        ({ id } = await tx.jobs.enqueue(sdk.env.TARGET, { fails }, { priority: 3 }));
+        ({ job_id: id } = await tx.jobs.enqueue(sdk.env.TARGET, { fails }, { priority: 3 }));
         if (fails) throw new Error('rolled back');
       }).catch((error) => { if (!fails) throw error; });
       return id;
@@ -33,7 +33,7 @@ test('jobs that a transaction enqueues exist only if it commits, in both languag
     s.project,
     `def handler(payload, sdk):
     with sdk.db.transaction() as tx:
-        return [tx.jobs.enqueue(sdk.env.TARGET, {'n': 1})['id'], sdk.jobs.enqueue(sdk.env.TARGET, 2, priority=4)['id']]
+        return [tx.jobs.enqueue(sdk.env.TARGET, {'n': 1})['job_id'], sdk.jobs.enqueue(sdk.env.TARGET, 2, priority=4)['job_id']]
 `,
     { language: 'python', env_vars: { TARGET: target.slug } },
   );

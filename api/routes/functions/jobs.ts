@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type EnqueueOrder, admitEnqueued, enqueue, enqueueLimitsFrom } from '#domain/functions/enqueue.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { parseExactJson } from '#lib/json.ts';
-import { type EnqueueOptions, checkRelated, enqueueFields, maxEnqueued } from '#queues/enqueue-options.ts';
+import { checkRelated, enqueueFields, maxEnqueued } from '#queues/enqueue-options.ts';
 import { type KeyHolder, inProject, withKey } from '../../access.ts';
 import type { BaseCall, DataCall } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
@@ -19,22 +19,41 @@ const one = Object.keys(job);
 const body = z
   .strictObject({
     ...job,
-    jobs: z.array(oneJob).min(1).max(maxEnqueued).optional().describe('Many, in place of one: all of them or none.'),
+    payloads: z
+      .array(z.unknown())
+      .min(1)
+      .max(maxEnqueued)
+      .optional()
+      .describe('Many jobs with the same options, all of them or none.'),
+    jobs: z
+      .array(oneJob)
+      .min(1)
+      .max(maxEnqueued)
+      .optional()
+      .describe('Many jobs with options of their own, all of them or none.'),
   })
   .superRefine((given, context) => {
     checkRelated(given, context);
-    const beside = given.jobs === undefined ? undefined : one.find((field) => Object.hasOwn(given, field));
+    const many = given.jobs === undefined ? 'payloads' : 'jobs';
+    const excluded = given.jobs !== undefined ? [...one, 'payloads'] : given.payloads !== undefined ? ['payload'] : [];
+    const beside = excluded.find((field) => Object.hasOwn(given, field));
     if (beside !== undefined)
-      context.addIssue({ code: 'custom', path: [beside], message: 'must not stand beside jobs' });
+      context.addIssue({ code: 'custom', path: [beside], message: `must not stand beside ${many}` });
   });
 type Body = z.output<typeof body>;
-type One = EnqueueOptions & { readonly payload?: unknown };
+interface Payloads {
+  readonly payload?: unknown;
+  readonly payloads?: readonly unknown[];
+  readonly jobs?: readonly { readonly payload?: unknown }[];
+}
 
 const response = z.object({
   jobs: z.array(
     z.object({
-      id,
-      duplicate: z.boolean().describe('An earlier job has the unique key: the id is its, and no other one was made.'),
+      job_id: id,
+      status: z
+        .enum(['queued', 'duplicate'])
+        .describe('duplicate: an earlier job has the unique key; the id is its, and no other one was made.'),
     }),
   ),
 });
@@ -47,24 +66,23 @@ const maxExactLength = 128 * 1024;
  */
 const payloadsOf = (given: Body, bodyText: string): readonly unknown[] => {
   const isExact = bodyText.length <= maxExactLength && /\d{16}|\d[eE]/.test(bodyText);
-  const { jobs, payload } = isExact ? (parseExactJson(bodyText) as { jobs?: One[]; payload?: unknown }) : given;
-  return jobs === undefined ? [payload] : jobs.map((each) => each.payload);
+  const { jobs, payload, payloads = [payload] } = isExact ? (parseExactJson(bodyText) as Payloads) : given;
+  return jobs === undefined ? payloads : jobs.map((each) => each.payload);
 };
 
 const jobsOf = (given: Body, bodyText: string): EnqueueOrder['jobs'] => {
-  const payloads = payloadsOf(given, bodyText);
-  const { jobs, ...alone } = given;
-  return (jobs ?? [alone]).map(({ payload: _payload, ...options }, place) => ({
-    payload: JSON.stringify(payloads[place] ?? null),
-    options,
-  }));
+  const { jobs, payload: _payload, payloads: _payloads, ...shared } = given;
+  return payloadsOf(given, bodyText).map((payload, place) => {
+    const { payload: _own, ...options } = jobs?.[place] ?? { ...shared, payload: null };
+    return { payload: JSON.stringify(payload ?? null), options };
+  });
 };
 
-const privileged = ['priority', 'concurrency_key', 'concurrency', 'retry'] as const;
+const privileged = ['jobs', 'payloads', 'priority', 'concurrency_key', 'concurrency', 'retry'] as const;
 
 /** Others than the project itself could make much work of one call, or go before its own jobs. */
 const requireModest = (given: Body): void => {
-  const field = given.jobs === undefined ? privileged.find((name) => given[name] !== undefined) : 'jobs';
+  const field = privileged.find((name) => given[name] !== undefined);
   if (field !== undefined) throw new ServiceError('forbidden', `Only a secret key may use ${field}.`);
 };
 

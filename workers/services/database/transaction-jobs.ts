@@ -52,5 +52,5 @@ export const enqueueWithin = async (
   }
   // The lock of the insert is held: the relay does not forget a project whose outbox is in use.
   await addSource(deps.db, run.projectId);
-  return order.jobs.map(({ id }) => ({ id, duplicate: false }));
+  return order.jobs.map(({ id }) => ({ job_id: id, status: 'queued' }));
 };
