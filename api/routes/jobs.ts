@@ -1,12 +1,20 @@
 import { z } from 'zod';
 import { monthlyCaps } from '#domain/functions/functions.ts';
-import { listJobs, maxListedResultLength, mayRead } from '#domain/jobs/store.ts';
+import { bulkStatuses, changeInBulk, type BulkAction } from '#domain/jobs/bulk.ts';
+import type { JobFilter } from '#domain/jobs/filter.ts';
+import { listJobs } from '#domain/jobs/list.ts';
+import { projectQueue } from '#domain/jobs/project-queue.ts';
+import { maxListedResultLength, mayRead } from '#domain/jobs/store.ts';
+import type { Jobs } from '#domain/jobs/jobs.ts';
+import type { Project } from '#domain/projects/store.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import { createSerializer } from '#lib/serialize.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { projectProvision } from '#queues/project-provision.ts';
-import { inProject, withKey } from '../access.ts';
+import { type InProject, inProject, withKey } from '../access.ts';
+import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, page } from '../fields.ts';
+import { id, page, text } from '../fields.ts';
 import { jobEvents } from '#api/streams/job-events.ts';
 import { inPublic, job, jobStatus, jobType, shown, shownAll } from '#api/shapes/jobs.ts';
 import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
@@ -20,6 +28,97 @@ const listed = job.extend({
   result: z.unknown().describe(`Null when it is longer than ${maxListedResultLength} bytes: ask for the job itself.`),
 });
 
+/** Which jobs of a project are listed, or changed together. */
+const filterShape = {
+  status: jobStatus.optional(),
+  type: jobType.optional(),
+  function_id: id.optional(),
+  request_id: text(64, 1).optional(),
+  key: text(200, 1).optional().describe('The unique key, for as long as it keeps others away, or the concurrency key.'),
+  error: text(200, 1).optional().describe('A part of the error’s message.'),
+  since: z.iso.datetime({ offset: true }).optional().describe('Accepted then or later.'),
+  until: z.iso.datetime({ offset: true }).optional().describe('Accepted before that.'),
+};
+const filterFields = z.object(filterShape);
+
+const timeOf = (time: string | undefined): Date | undefined => (time === undefined ? undefined : new Date(time));
+
+const filterOf = (filter: z.output<typeof filterFields>): Omit<JobFilter, 'projectIds'> => ({
+  statuses: filter.status === undefined ? undefined : [filter.status],
+  type: filter.type,
+  functionIds: filter.function_id === undefined ? undefined : [filter.function_id],
+  requestId: filter.request_id,
+  key: filter.key,
+  errorText: filter.error,
+  since: timeOf(filter.since),
+  until: timeOf(filter.until),
+});
+
+/** The provisioning job must run for a project that is not ready. */
+const requireRuns = ({ status }: Project, types: readonly string[]): void => {
+  if (status === 'active' || types.every((type) => type === projectProvision.type)) return;
+  throw new ServiceError('project_not_ready', `The project is ${status}; its jobs do not run.`);
+};
+
+const serialize = createSerializer();
+
+/** One change of many jobs at a time for each project, and each retry counts in the month as a single one does. */
+const changeMany = (
+  { deps, project }: Call<InProject>,
+  { action, filter, dryRun }: { readonly action: BulkAction; readonly filter: JobFilter; readonly dryRun: boolean },
+) => {
+  const monthly = { type: functionInvoke.type, limit: monthlyCaps(deps.config)[project.plan] };
+  const retry: Jobs['retry'] = async (projectId, jobId) => {
+    const notifications: (() => Promise<void>)[] = [];
+    const afterCommit = (notify: () => Promise<void>): void => void notifications.push(notify);
+    const row = await deps.db.transaction((tx) => deps.jobs.retry(projectId, jobId, { db: tx, afterCommit, monthly }));
+    await Promise.all(notifications.map((notify) => notify()));
+    return row;
+  };
+  const which = { ...filter, projectIds: [project.id] };
+  return serialize(project.id, () => changeInBulk(deps.db, { ...deps.jobs, retry }, { action, filter: which, dryRun }));
+};
+
+const changing = (action: BulkAction, summary: string): Endpoint =>
+  endpoint({
+    method: 'post',
+    path: `/projects/{project_id}/jobs/${action}`,
+    area,
+    summary,
+    access: inProject('developer'),
+    transaction: 'none',
+    params: projectPath,
+    body: z.strictObject({
+      filter: z
+        .strictObject({ ...filterShape, status: z.enum(bulkStatuses[action]).optional() })
+        .refine((filter) => Object.values(filter).some((value) => value !== undefined), {
+          error: 'must name something: an empty filter would be all jobs',
+        }),
+      dry_run: z.boolean().default(false).describe('Counts only.'),
+    }),
+    response: z.object({
+      matched: z.int().describe('Counted up to 100,000.'),
+      changed: z.int().describe('A call changes for at most 20 s: when this is less than matched, call again.'),
+    }),
+    handle: ({ body: { filter, dry_run: dryRun } }, call) => {
+      if (action === 'retry' && !dryRun) requireRuns(call.project, filter.type === undefined ? [''] : [filter.type]);
+      return changeMany(call, { action, filter: filterOf(filter), dryRun });
+    },
+  });
+
+const queue = z.object({
+  waiting: z.int().describe('Counted up to 100,000.'),
+  running: z.int(),
+  limit: z.int().describe('How many may run at a time.'),
+  oldest_wait_ms: z.int().nullable().describe('Of jobs that could run. Null when none waits.'),
+  per_minute: z.number().describe('Runs that ended, on average of the last five minutes.'),
+  failures: z.array(z.object({ function_id: id, count: z.int() })).describe('Of the last hour, the most first.'),
+  estimated_start_ms: z
+    .int()
+    .nullable()
+    .describe('When a job that is enqueued now might start. Null when nothing has ended of late.'),
+});
+
 /** Jobs of every kind (contract, section 3). */
 export const jobEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -29,13 +128,28 @@ export const jobEndpoints: readonly Endpoint[] = [
     summary: 'The jobs of a project, newest first',
     access: inProject('viewer'),
     params: projectPath,
-    query: page.extend({ status: jobStatus.optional(), type: jobType.optional() }),
+    query: page.extend({ ...filterShape, q: filterShape.error }).omit({ error: true }),
     response: z.object({ jobs: z.array(listed), total: z.int().describe('Counted up to 100,000.') }),
-    handle: async ({ query }, { db, deps, project }) => {
-      const { jobs, total } = await listJobs(db, project.id, query);
+    handle: async ({ query: { limit, offset, q, ...filter } }, { deps, project }) => {
+      const { jobs, total } = await listJobs(deps.db, project.id, filterOf({ ...filter, error: q }), { limit, offset });
       return { jobs: await shownAll(deps.jobs, jobs), total };
     },
   }),
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/queue',
+    area,
+    summary: 'How the runs of the project’s functions get on: what waits, runs, ends and fails',
+    access: inProject('viewer'),
+    params: projectPath,
+    response: queue,
+    handle: async (_input, { deps, project }) => {
+      const { failures, ...rest } = await projectQueue(deps.db, project.id);
+      return { ...rest, failures: [...failures] };
+    },
+  }),
+  changing('retry', 'Runs the jobs of a filter again that failed, died, expired or were cancelled'),
+  changing('cancel', 'Cancels the jobs of a filter that have not ended'),
   endpoint({
     method: 'get',
     path: '/projects/{project_id}/jobs/{job_id}',
@@ -92,10 +206,7 @@ export const jobEndpoints: readonly Endpoint[] = [
       const limit = monthlyCaps(deps.config)[project.plan];
       const monthly = { type: functionInvoke.type, limit };
       const row = await deps.jobs.retry(project.id, params.job_id, { db, afterCommit, monthly });
-      // The provisioning job must run for a project that is not ready.
-      if (project.status !== 'active' && row.type !== projectProvision.type) {
-        throw new ServiceError('project_not_ready', `The project is ${project.status}; its jobs do not run.`);
-      }
+      requireRuns(project, [row.type]);
       return shown(deps.jobs, row);
     },
   }),

@@ -2,7 +2,8 @@
  * A job from its acceptance to its end. This file has what callers do with jobs: run, join, cancel, retry. accept.ts
  * writes the row and then asks the gate; store.ts has the row, its start and its end; changes.ts has cancellations,
  * retries and expiry. queue-shards.ts is for the leader of a shard; limits.ts and usage.ts bound what runs and what a
- * month may have; follow.ts and logs.ts are for those who watch a job; abandon.ts ends the jobs of a deleted project.
+ * month may have; filter.ts, list.ts, bulk.ts and project-queue.ts are for those who look for jobs or change many;
+ * follow.ts and logs.ts are for those who watch a job; abandon.ts ends the jobs of a deleted project.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';

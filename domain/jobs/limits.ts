@@ -59,6 +59,33 @@ interface LimitRow {
 
 /** Jobs of a deleted project pass the gate and are refused when they would start. */
 const ofGoneProject: Plan = 'free';
+/** For a type that this release does not know. */
+const none: JobDefinition['running'] = { free: 0, pro: 0, enterprise: 0 };
+
+/**
+ * How many jobs of a type projects may have: by their plan, or as operators set it.
+ * @param waitingJobs how many may wait (PLINTH_WAITING_JOBS)
+ */
+export const limitsOf = async (
+  db: Queryable,
+  { type, running }: Pick<JobDefinition, 'type' | 'running'>,
+  { projectIds, waitingJobs }: { readonly projectIds: readonly string[]; readonly waitingJobs: number },
+): Promise<Map<string, Limits>> => {
+  const rows = await db.query<LimitRow>(
+    `select asked.id, p.plan, l.running, l.waiting
+     from unnest($1::uuid[]) as asked (id)
+     left join projects p on p.id = asked.id
+     left join job_limits l on l.project_id = asked.id and l.type = $2`,
+    [projectIds, type],
+    'job-limits',
+  );
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      { running: row.running ?? running[row.plan ?? ofGoneProject], waiting: row.waiting ?? waitingJobs },
+    ]),
+  );
+};
 
 /**
  * The gate's rules: each project's limits by its plan, or as operators set them, and what is paused.
@@ -66,24 +93,8 @@ const ofGoneProject: Plan = 'free';
  */
 export const rulesFrom = (db: ControlDb, jobs: readonly JobDefinition[], waitingJobs: number): GateRules => ({
   limitsOf: async (type, projectIds) => {
-    const rows = await db.query<LimitRow>(
-      `select asked.id, p.plan, l.running, l.waiting
-       from unnest($1::uuid[]) as asked (id)
-       left join projects p on p.id = asked.id
-       left join job_limits l on l.project_id = asked.id and l.type = $2`,
-      [projectIds, type],
-      'job-limits',
-    );
-    const running = jobs.find((job) => job.type === type)?.running;
-    return new Map<string, Limits>(
-      rows.map((row) => [
-        row.id,
-        {
-          running: row.running ?? running?.[row.plan ?? ofGoneProject] ?? 0,
-          waiting: row.waiting ?? waitingJobs,
-        },
-      ]),
-    );
+    const job = jobs.find((each) => each.type === type) ?? { type, running: none };
+    return limitsOf(db, job, { projectIds, waitingJobs });
   },
   globalLimitOf: async (type) => (await globalLimitOf(db, type)).limit,
   pausesOf: async (type) => {

@@ -1,5 +1,5 @@
 import type { AssumedMember } from '#domain/accounts/callers.ts';
-import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
 import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
@@ -402,46 +402,13 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[], name?:
   return { ids: rows.map((row) => row.id), hasEvents: rows.some((row) => row.has_events) };
 };
 
-interface JobListFilter {
-  readonly status?: JobStatus | undefined;
-  readonly type?: string | undefined;
-  readonly limit: number;
-  readonly offset: number;
-}
-
 /** Longer results are left out of a list: two hundred whole ones would be a gigabyte. */
 export const maxListedResultLength = 16 * 1024;
-/** A busy project keeps millions of rows; counting them all for each page would cost seconds. */
-const maxCounted = 100_000;
-
-const listedColumns = jobColumns.replace(
+/** The columns of a job in a list, from the table `jobs`. */
+export const listedColumns = jobColumns.replace(
   ' result,',
   ` case when octet_length(result) <= ${maxListedResultLength} then result end as result,`,
 );
-
-// Unnamed statements are planned for their values: a null takes its condition out of the plan.
-const those = `from jobs
-  where project_id = $1 and ($2::text is null or status = $2) and ($3::text is null or type = $3)`;
-
-/** A project's jobs, newest first, and how many there are, counted up to 100,000. */
-export const listJobs = async (
-  db: Queryable,
-  projectId: string,
-  { status, type, limit, offset }: JobListFilter,
-): Promise<{ jobs: JobRow[]; total: number }> => {
-  const which = [projectId, status ?? null, type ?? null];
-  const [jobs, { total }] = await Promise.all([
-    db.query<JobRow>(`select ${listedColumns} ${those} order by created_at desc, id desc limit $4 offset $5`, [
-      ...which,
-      limit,
-      offset,
-    ]),
-    one(
-      db.query<{ total: number }>(`select count(*) as total from (select ${those} limit ${maxCounted}) counted`, which),
-    ),
-  ]);
-  return { jobs, total };
-};
 
 /**
  * SQL: the time since which the longest-waiting job of this type has waited; null when none waits. Only jobs that were

@@ -15,7 +15,7 @@ import type { SandboxFacts } from '#queues/function-invoke.ts';
 import type { Gate, JobTypeStats } from '#queues/gate/types.ts';
 import { jobs as definitions } from '#queues/registry.ts';
 import { type History, type Minute, createHistory } from './charts.ts';
-import { functionOf } from './search.ts';
+import { functionOf } from '#domain/jobs/filter.ts';
 
 interface FailureCount {
   readonly code: string;

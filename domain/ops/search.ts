@@ -1,26 +1,8 @@
 import { lastLogLines } from '#domain/jobs/logs.ts';
+import { type JobFilter, bounded, filterSize, filterSql, filterValues, functionOf } from '#domain/jobs/filter.ts';
 import type { JobStatus } from '#domain/jobs/store.ts';
-import { type ControlDb, type Queryable, type Tx, maybeOne } from '#lib/control-db.ts';
-import { ServiceError, notFound } from '#lib/errors.ts';
-import { firstIdAt } from '#lib/ids.ts';
-import { functionInvoke } from '#queues/function-invoke.ts';
-
-/** Which jobs; what is left out does not matter. */
-export interface JobFilter {
-  readonly ids?: readonly string[] | undefined;
-  readonly projectIds?: readonly string[] | undefined;
-  readonly functionIds?: readonly string[] | undefined;
-  readonly type?: string | undefined;
-  readonly statuses?: readonly JobStatus[] | undefined;
-  readonly errorCode?: string | undefined;
-  /** A part of the error's message; upper and lower case are alike. */
-  readonly errorText?: string | undefined;
-  readonly requestId?: string | undefined;
-  /** Accepted at this time or later. */
-  readonly since?: Date | undefined;
-  /** Accepted before this time. */
-  readonly until?: Date | undefined;
-}
+import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
+import { notFound } from '#lib/errors.ts';
 
 /** A project or function as people name it: by id, ref, slug or name. */
 interface Named {
@@ -29,13 +11,6 @@ interface Named {
 }
 
 const maxNamed = 50;
-
-/** The payload is text within this text, where quotes are escaped: what is found is the key that we wrote. */
-export const functionOf = (job: string): string =>
-  `case when ${job}.type = '${functionInvoke.type}'
-     then substring(${job}.data from '^\\{"function_id":"([0-9a-f-]{36})"') end`;
-
-const likePattern = (text: string): string => `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
 
 /**
  * Finds the projects and functions that are meant. A function bounds the projects, too, so that only their jobs are
@@ -63,31 +38,6 @@ export const idsOfNamed = async (
   );
   return { projectIds: functions.map((one) => one.project_id), functionIds: functions.map(({ id }) => id) };
 };
-
-// Unnamed statements are planned for their values: a null takes its condition out of the plan.
-export const filterSql = `($1::uuid[] is null or j.id = any ($1)) and ($2::uuid[] is null or j.project_id = any ($2))
-  and ($3::text[] is null or ${functionOf('j')} = any ($3)) and ($4::text is null or j.type = $4)
-  and ($5::text[] is null or j.status = any ($5)) and ($6::text is null or j.error_code = $6)
-  and ($7::text is null or (j.error_code is not null and j.error_message ilike $7))
-  and ($8::text is null or j.request_id = $8)
-  and ($9::uuid is null or j.id >= $9) and ($10::uuid is null or j.id < $10)`;
-
-/** So many values `filterSql` takes. */
-export const filterSize = 10;
-
-/** The values for `filterSql`, in order. Ids ascend with the time at which jobs were accepted. */
-export const filterValues = (filter: JobFilter): unknown[] => [
-  filter.ids ?? null,
-  filter.projectIds ?? null,
-  filter.functionIds ?? null,
-  filter.type ?? null,
-  filter.statuses ?? null,
-  filter.errorCode ?? null,
-  filter.errorText === undefined ? null : likePattern(filter.errorText),
-  filter.requestId ?? null,
-  filter.since === undefined ? null : firstIdAt(filter.since.getTime()),
-  filter.until === undefined ? null : firstIdAt(filter.until.getTime()),
-];
 
 export interface FoundJob {
   readonly id: string;
@@ -123,8 +73,6 @@ interface FoundJobs {
 
 const maxMessageLength = 300;
 const maxCounted = 10_000;
-// A search without an index to it may not keep the database busy.
-const searchMs = 3000;
 
 const columns = `j.id, j.project_id, p.ref as project_ref, p.name as project_name,
   f.function_id, fn.name as function_name, j.type, j.status, j.progress,
@@ -135,21 +83,6 @@ const columns = `j.id, j.project_id, p.ref as project_ref, p.name as project_nam
 const names = `left join projects p on p.id = j.project_id
   cross join lateral (select ${functionOf('j')} as function_id) f
   left join functions fn on fn.id = f.function_id::uuid`;
-
-const tooSlow = (cause: unknown): ServiceError =>
-  new ServiceError('validation_failed', 'This search looks at too many jobs.', {
-    hint: 'Name a project, an error code, a shorter time or a status other than succeeded.',
-    cause,
-  });
-
-/** A read that is given up after three seconds. */
-export const bounded = async <T>(db: ControlDb, read: (tx: Tx) => Promise<T>): Promise<T> => {
-  try {
-    return await db.transaction(read, { statement_timeout: String(searchMs) });
-  } catch (error) {
-    throw error instanceof Error && Reflect.get(error, 'code') === '57014' ? tooSlow(error) : error;
-  }
-};
 
 const countUpTo = async (db: Queryable, filter: JobFilter): Promise<number> => {
   const [row] = await db.query<{ count: number }>(

@@ -2,7 +2,7 @@ import type { Target } from '#domain/cron/store.ts';
 import { waitingSince } from '#domain/jobs/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { QueueView, Snapshot } from './ops.ts';
-import { functionOf } from './search.ts';
+import { functionOf } from '#domain/jobs/filter.ts';
 
 /** Something that is wrong now. Earlier ones may be the cause of later ones. */
 export interface Trouble {

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { openJobs } from '#domain/jobs/open.ts';
-import { changeInBulk } from '#domain/ops/bulk.ts';
+import { changeInBulk } from '#domain/jobs/bulk.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import { memoryLog, opsToken, usePlatform } from '#test/support/platform.ts';

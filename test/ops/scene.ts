@@ -42,6 +42,8 @@ export interface SeededJob {
   readonly projectId: string;
   readonly type?: string;
   readonly status: string;
+  /** Left out: another one for each job. */
+  readonly functionId?: string;
   readonly errorCode?: string;
   /** How long ago it was accepted. */
   readonly secondsAgo?: number;
@@ -64,7 +66,12 @@ const rowOf = (job: SeededJob) => {
     project_id: job.projectId,
     type: job.type ?? 'function.invoke',
     status: job.status,
-    data: JSON.stringify({ function_id: newId(), version: 1, trigger: 'api', payload: '{"order":17}' }),
+    data: JSON.stringify({
+      function_id: job.functionId ?? newId(),
+      version: 1,
+      trigger: 'api',
+      payload: '{"order":17}',
+    }),
     result: job.status === 'succeeded' ? '{"status":"success","result":{"ok":true}}' : null,
     error_code: job.errorCode ?? null,
     error_message: job.errorCode === undefined ? null : `It ended with ${job.errorCode} <b>and this is no markup</b>.`,

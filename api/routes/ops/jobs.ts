@@ -1,14 +1,8 @@
 import { z } from 'zod';
-import {
-  type BulkAction,
-  type DeadFilter,
-  type Redriven,
-  bulkStatuses,
-  changeInBulk,
-  deadGroups,
-  redrive,
-} from '#domain/ops/bulk.ts';
-import { type JobDetail, type JobFilter, idsOfNamed, jobDetail, projectOfJob, searchJobs } from '#domain/ops/search.ts';
+import { type BulkAction, bulkStatuses, changeInBulk } from '#domain/jobs/bulk.ts';
+import type { JobFilter } from '#domain/jobs/filter.ts';
+import { type DeadFilter, type Redriven, deadGroups, redrive } from '#domain/ops/dead-letters.ts';
+import { type JobDetail, idsOfNamed, jobDetail, projectOfJob, searchJobs } from '#domain/ops/search.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Place } from '#queues/gate/types.ts';
