@@ -47,6 +47,8 @@ export interface ServersPlan {
   readonly given: NodeJS.ProcessEnv;
   /** Where the owner is written down; in the data folder by default. */
   readonly lockFile?: string;
+  /** Waits for pgvector, which takes up to two minutes the first time; left out: it comes while the servers are used. */
+  readonly vectorFirst?: boolean;
   /** Runs with the servers in `env`; resolves with the exit code. */
   readonly use: (surroundings: Surroundings, env: NodeJS.ProcessEnv) => Promise<number>;
 }
@@ -79,6 +81,7 @@ const bringUp = async (settings: Settings, plan: ServersPlan, surroundings: Surr
     ...(settings.redisUrl !== null && { PLINTH_REDIS_PREFIX: `plinth-test-${process.pid}` }),
   };
   const vector = provideMissingVector(site, servers);
+  if (plan.vectorFirst === true) await vector;
   const code = await plan.use(surroundings, env);
   // Interrupted by the end of each short run it would start over with every one, 15 s of CPU each time.
   await vector;

@@ -109,6 +109,8 @@ const written: Readonly<Record<string, Json>> = {
   'post /p/{ref}/storage/v1/bucket': { name: 'pictures', public: true },
   'post /storage/v1/bucket': { name: 'documents' },
   'post /ops/api/dead/redrive': { all: true },
+  'post /projects/{project_id}/jobs/retry': { filter: { status: 'dead' }, dry_run: true },
+  'post /projects/{project_id}/jobs/cancel': { filter: { status: 'queued' }, dry_run: true },
   'post /ops/api/jobs/retry': { filter: { status: 'dead' }, dry_run: true },
   'post /ops/api/jobs/cancel': { filter: { status: 'queued' }, dry_run: true },
 };

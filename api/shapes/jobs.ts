@@ -63,7 +63,7 @@ export const shown = async (queue: Pick<Jobs, 'places'>, row: JobRow): Promise<S
 /** Without a secret key: runs of functions only, and nothing of what a function says of its own inside. */
 export const inPublic = ({ result, error, ...rest }: ShownJob): ShownJob => {
   if (rest.type !== functionInvoke.type) throw notFound('job');
-  const { error: _error, logs: _logs, ...answer } = (result ?? {}) as Record<string, unknown>;
+  const { error: _error, logs: _logs, timings: _timings, ...answer } = (result ?? {}) as Record<string, unknown>;
   const code = error?.code ?? '';
   return {
     ...rest,

@@ -32,7 +32,7 @@ alter table functions
   add column retry jsonb,
   -- Runs when a job of the function has failed for good; no part of a version either.
   add column on_failure_function_id uuid references functions on delete set null;
-create index functions_on_failure on functions (on_failure_function_id) where on_failure_function_id is not null;
+create index functions_on_failure on functions (on_failure_function_id);
 
 -- The first job with a key, for as long as that keeps others away. No foreign keys: their locks on the function's row
 -- would be taken by every job with a key.

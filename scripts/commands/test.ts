@@ -39,6 +39,8 @@ export const test: Command = (args, root) => {
   const slowness = measureSlowness();
   return onThrowawayServers(root, {
     durable: false,
+    // A whole run asks for vectors early on; one file seldom does.
+    vectorFirst: filesToGroup(args, root) !== null,
     given: { ...runningTestServers(readSettings(process.env, root).dataDir), ...process.env },
     use: async ({ site, stack }, env) => {
       if (slowness > 1) site.narrator.print(`this machine is busy: tests are given ${slowness} times as long`);

@@ -42,6 +42,7 @@ test('a function has the fields and defaults that the contract names', async (t)
     'language',
     'memory_mb',
     'name',
+    'on_failure_function_id',
     'retry',
     'slug',
     'timeout_ms',

@@ -42,6 +42,11 @@ test('a publishable key reads the jobs that it started, and no others', async (t
   t.deepEqual(await seen(bySecret), [200, 404, 404]);
   t.deepEqual(await seen(byOwn), [200, 200, 404]);
   t.deepEqual(await seen(byDashboard), [200, 404, 404]);
+  const resultBy = async (by: string) =>
+    Object.keys((await platform().client.call('GET', `/api/jobs/${byOwn}`, { key: by })).body.result);
+  await at.jobWhen(byOwn, 'succeeded');
+  t.true((await resultBy(key)).includes('timings'));
+  t.deepEqual(await resultBy(own), ['status', 'result', 'duration_ms', 'invocation_id']);
   t.deepEqual(
     [await starterIn(bySecret), await starterIn(byOwn), await starterIn(byDashboard)],
     ['secret somebody', 'publishable somebody', 'dashboard somebody'],
