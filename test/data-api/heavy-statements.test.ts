@@ -113,7 +113,8 @@ test.serial('a caller that goes away while it waits in line is told so, and take
   const waits = db.rows(burn, leaving.signal);
   leaving.abort();
   await t.throwsAsync(waits, { instanceOf: CallerGone });
-  await Promise.all(holding);
+  // On a busy machine they may end by the time-out of their role.
+  await Promise.allSettled(holding);
   t.is(db.counts().low, maxAtOnce);
   await db.close();
 });

@@ -16,6 +16,7 @@ interface Report {
   readonly type?: string;
   readonly title?: string;
   readonly skip?: boolean;
+  readonly err?: { readonly stack?: string };
 }
 
 /** The parts of ava 8.0.1 that it does not export. */
@@ -44,6 +45,15 @@ refs.runnerChain = new Proxy(outer, {
 await import('ava');
 
 const separator = ' › ';
+
+/**
+ * The report with the file as the last place of an error: ava's TAP report ends the whole run with a YAMLException at an
+ * error whose stack names no place (supertap 3, as ava 8.0.1 has it).
+ */
+const withPlace = (report: Report, file: string): Report => {
+  const { err } = report;
+  return err?.stack === undefined ? report : { ...report, err: { ...err, stack: `${err.stack}\n    at ${file}` } };
+};
 
 /** The file's name as ava shows it before a title: `projects › create`. */
 const shownName = (file: string): string =>
@@ -81,7 +91,8 @@ const runFile = async (file: string): Promise<void> => {
   const watch = watchSilence(file);
   runner.on('stateChange', ({ data }) => {
     watch.hear(data);
-    send(data.title === undefined ? data : { ...data, title: `${shownName(file)}${separator}${data.title}` });
+    const report = withPlace(data, file);
+    send(data.title === undefined ? report : { ...report, title: `${shownName(file)}${separator}${data.title}` });
   });
   const end = runner.once(['finish', 'error']);
   current = runner.chain;
