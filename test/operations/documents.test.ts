@@ -53,7 +53,7 @@ test('the alert about repairs says what each fault means', (t) => {
 
 test('every setting that the operations documents name exists', (t) => {
   const named = operationsFiles().flatMap(({ name: file, text }) =>
-    [...text.matchAll(/\b(?:PLINTH|OTEL)_[A-Z_]*[A-Z]/g)].map(([name]) => ({ file, name })),
+    [...text.matchAll(/\b(?:PLINTH|OTEL)_[A-Z\d_]*[A-Z\d]/g)].map(([name]) => ({ file, name })),
   );
   t.true(named.length > 50);
   t.deepEqual(
