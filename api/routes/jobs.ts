@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { monthlyCaps } from '#domain/functions/functions.ts';
-import { bulkStatuses, changeInBulk, type BulkAction } from '#domain/jobs/bulk.ts';
+import { type BulkAction, changeInBulk } from '#domain/jobs/bulk.ts';
 import type { JobFilter } from '#domain/jobs/filter.ts';
 import { listJobs } from '#domain/jobs/list.ts';
 import { projectQueue } from '#domain/jobs/project-queue.ts';
@@ -8,7 +8,7 @@ import { maxListedResultLength, mayRead } from '#domain/jobs/store.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import { createSerializer } from '#lib/serialize.ts';
+import { createConcurrencyLimit } from '#lib/concurrency-limit.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { type InProject, inProject, withKey } from '../access.ts';
@@ -16,7 +16,7 @@ import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, page, text } from '../fields.ts';
 import { jobEvents } from '#api/streams/job-events.ts';
-import { inPublic, job, jobStatus, jobType, shown, shownAll } from '#api/shapes/jobs.ts';
+import { bulkBody, bulkResult, inPublic, job, jobStatus, jobType, shown, shownAll } from '#api/shapes/jobs.ts';
 import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 
 const area = 'jobs';
@@ -60,7 +60,32 @@ const requireRuns = ({ status }: Project, types: readonly string[]): void => {
   throw new ServiceError('project_not_ready', `The project is ${status}; its jobs do not run.`);
 };
 
-const serialize = createSerializer();
+/** A search may read all jobs of a project, for up to three seconds. */
+const maxSearches = 2;
+
+const withSearch = createConcurrencyLimit(
+  maxSearches,
+  () =>
+    new ServiceError('rate_limited', `Only ${maxSearches} searches of a project's jobs run at a time.`, {
+      headers: { 'Retry-After': '2' },
+    }),
+);
+
+const withChange = createConcurrencyLimit(
+  1,
+  () =>
+    new ServiceError('rate_limited', 'Many jobs of the project are being changed already.', {
+      headers: { 'Retry-After': '10' },
+    }),
+);
+
+/** Lists by status and type are read by index, and are not searches. */
+const listWithin = <T>(
+  projectId: string,
+  { functionIds, errorText, key }: JobFilter,
+  read: () => Promise<T>,
+): Promise<T> =>
+  functionIds === undefined && errorText === undefined && key === undefined ? read() : withSearch(projectId, read);
 
 /** One change of many jobs at a time for each project, and each retry counts in the month as a single one does. */
 const changeMany = (
@@ -76,7 +101,9 @@ const changeMany = (
     return row;
   };
   const which = { ...filter, projectIds: [project.id] };
-  return serialize(project.id, () => changeInBulk(deps.db, { ...deps.jobs, retry }, { action, filter: which, dryRun }));
+  return withChange(project.id, () =>
+    changeInBulk(deps.db, { ...deps.jobs, retry }, { action, filter: which, dryRun }),
+  );
 };
 
 const changing = (action: BulkAction, summary: string): Endpoint =>
@@ -88,18 +115,8 @@ const changing = (action: BulkAction, summary: string): Endpoint =>
     access: inProject('developer'),
     transaction: 'none',
     params: projectPath,
-    body: z.strictObject({
-      filter: z
-        .strictObject({ ...filterShape, status: z.enum(bulkStatuses[action]).optional() })
-        .refine((filter) => Object.values(filter).some((value) => value !== undefined), {
-          error: 'must name something: an empty filter would be all jobs',
-        }),
-      dry_run: z.boolean().default(false).describe('Counts only.'),
-    }),
-    response: z.object({
-      matched: z.int().describe('Counted up to 100,000.'),
-      changed: z.int().describe('A call changes for at most 20 s: when this is less than matched, call again.'),
-    }),
+    body: bulkBody(action, filterShape),
+    response: bulkResult,
     handle: ({ body: { filter, dry_run: dryRun } }, call) => {
       if (action === 'retry' && !dryRun) requireRuns(call.project, filter.type === undefined ? [''] : [filter.type]);
       return changeMany(call, { action, filter: filterOf(filter), dryRun });
@@ -131,7 +148,10 @@ export const jobEndpoints: readonly Endpoint[] = [
     query: page.extend({ ...filterShape, q: filterShape.error }).omit({ error: true }),
     response: z.object({ jobs: z.array(listed), total: z.int().describe('Counted up to 100,000.') }),
     handle: async ({ query: { limit, offset, q, ...filter } }, { deps, project }) => {
-      const { jobs, total } = await listJobs(deps.db, project.id, filterOf({ ...filter, error: q }), { limit, offset });
+      const which = filterOf({ ...filter, error: q });
+      const { jobs, total } = await listWithin(project.id, which, () =>
+        listJobs(deps.db, project.id, which, { limit, offset }),
+      );
       return { jobs: await shownAll(deps.jobs, jobs), total };
     },
   }),
@@ -144,7 +164,7 @@ export const jobEndpoints: readonly Endpoint[] = [
     params: projectPath,
     response: queue,
     handle: async (_input, { deps, project }) => {
-      const { failures, ...rest } = await projectQueue(deps.db, project.id);
+      const { failures, ...rest } = await withSearch(project.id, () => projectQueue(deps.db, project.id));
       return { ...rest, failures: [...failures] };
     },
   }),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type BulkAction, bulkStatuses } from '#domain/jobs/bulk.ts';
 import type { Jobs, Standing } from '#domain/jobs/jobs.ts';
 import { type JobRow, errorOf } from '#domain/jobs/store.ts';
 import { notFound } from '#lib/errors.ts';
@@ -14,6 +15,22 @@ export const jobStatus = z.enum(['queued', 'running', ...endStatuses]);
 
 const types = jobs.map(({ type }) => type);
 export const jobType = z.enum(types, { error: `must be one of ${types.join(', ')}` });
+
+/** The body of a change of many jobs. @param filterShape the fields that name jobs */
+export const bulkBody = <Shape extends z.core.$ZodShape>(action: BulkAction, filterShape: Shape) =>
+  z.strictObject({
+    filter: z
+      .strictObject({ ...filterShape, status: z.enum(bulkStatuses[action]).optional() })
+      .refine((filter) => Object.values(filter).some((value) => value !== undefined), {
+        error: 'must name something: an empty filter would be all jobs',
+      }),
+    dry_run: z.boolean().default(false).describe('Counts only.'),
+  });
+
+export const bulkResult = z.object({
+  matched: z.int().describe('Counted up to 100,000.'),
+  changed: z.int().describe('A call changes for at most 20 s: when this is less than matched, call again.'),
+});
 
 export const job = z.object({
   id,

@@ -6,6 +6,7 @@ import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { z } from 'zod';
 import type { LogLevel, LogLine } from '#domain/jobs/logs.ts';
 import type { Queryable } from '#lib/control-db.ts';
+import { createConcurrencyLimit } from '#lib/concurrency-limit.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { levelBits } from './run-report.ts';
 
@@ -202,25 +203,13 @@ const step = async (db: Queryable, projectId: string, search: LogSearch, page: P
 
 /** Searches of a project at a time, in this process. */
 const maxSearches = 2;
-const searching = new Map<string, number>();
-
-const tooMany = (): ServiceError =>
-  new ServiceError('rate_limited', `Only ${maxSearches} searches of a project's logs run at a time.`, {
-    headers: { 'Retry-After': '2' },
-  });
-
-const withPlace = async <T>(projectId: string, work: () => Promise<T>): Promise<T> => {
-  const present = searching.get(projectId) ?? 0;
-  if (present >= maxSearches) throw tooMany();
-  searching.set(projectId, present + 1);
-  try {
-    return await work();
-  } finally {
-    const left = (searching.get(projectId) ?? 1) - 1;
-    if (left === 0) searching.delete(projectId);
-    else searching.set(projectId, left);
-  }
-};
+const withPlace = createConcurrencyLimit(
+  maxSearches,
+  () =>
+    new ServiceError('rate_limited', `Only ${maxSearches} searches of a project's logs run at a time.`, {
+      headers: { 'Retry-After': '2' },
+    }),
+);
 
 /**
  * The lines that fit, the latest run first and of each run the last line first; of runs that go on what they have logged

@@ -2,6 +2,7 @@ import type { AssumedMember } from '#domain/accounts/callers.ts';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
 import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
+import type { EnqueueOptions } from '#queues/enqueue-options.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
 import { thisMonth, unlimited } from './usage.ts';
 
@@ -52,19 +53,7 @@ export interface NewJobRow {
 }
 
 /** When, in which order, how often and how many at a time jobs run. */
-interface JobOptions {
-  /** Not before that; one of the two. */
-  readonly delay_ms?: number | undefined;
-  /** ISO 8601. */
-  readonly run_at?: string | undefined;
-  /** Among the waiting jobs of its project, 0 to 9: the highest goes first. */
-  readonly priority?: number | undefined;
-  /** At most `concurrency` jobs of this key of its project run at a time. */
-  readonly concurrency_key?: string | undefined;
-  readonly concurrency?: number | undefined;
-  /** It does not begin any more after that, counted from its acceptance. */
-  readonly expires_in_ms?: number | undefined;
-  readonly retry?: RetryPolicy | null | undefined;
+interface JobOptions extends Readonly<Omit<EnqueueOptions, 'unique_key' | 'unique_for_ms'>> {
   /** How many jobs stand behind it that each enqueued the next. */
   readonly depth?: number | undefined;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type BulkAction, bulkStatuses, changeInBulk } from '#domain/jobs/bulk.ts';
+import { type BulkAction, changeInBulk } from '#domain/jobs/bulk.ts';
 import type { JobFilter } from '#domain/jobs/filter.ts';
 import { type DeadFilter, type Redriven, deadGroups, redrive } from '#domain/ops/dead-letters.ts';
 import { type JobDetail, idsOfNamed, jobDetail, projectOfJob, searchJobs } from '#domain/ops/search.ts';
@@ -11,6 +11,7 @@ import type { BaseCall } from '../../call.ts';
 import type { Deps } from '../../deps.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, text } from '../../fields.ts';
+import { bulkBody, bulkResult } from '#api/shapes/jobs.ts';
 import { errorCode, foundJob, jobType, page, shownJob, status } from '#api/ops/shapes.ts';
 
 const area = 'operators';
@@ -147,18 +148,8 @@ const changing = (action: BulkAction, summary: string): Endpoint =>
     summary,
     access: operator,
     transaction: 'none',
-    body: z.strictObject({
-      filter: z
-        .strictObject({ ...filterShape, status: z.enum(bulkStatuses[action]).optional() })
-        .refine((filter) => Object.values(filter).some((value) => value !== undefined), {
-          error: 'must name something: an empty filter would be all jobs',
-        }),
-      dry_run: z.boolean().default(false).describe('Counts only.'),
-    }),
-    response: z.object({
-      matched: z.int().describe('Counted up to 100,000.'),
-      changed: z.int().describe('A call changes for at most 20 s: when this is less than matched, call again.'),
-    }),
+    body: bulkBody(action, filterShape),
+    response: bulkResult,
     handle: async ({ body: { filter, dry_run: dryRun } }, { deps }) =>
       changeInBulk(deps.db, deps.jobs, { action, filter: await filterOf(deps.db, filter), dryRun }),
   });
