@@ -203,7 +203,7 @@ test('signed addresses open one object, several, and one upload', async (t) => {
   t.truthy((await stranger().from(bucket).uploadToSignedUrl('other.txt', token, 'x')).error);
   t.truthy((await stranger().from(bucket).uploadToSignedUrl('up.txt', token, 'x')).error, 'it is there by now');
   t.is((await fetchFile(`/object/sign/${bucket}/dir/an%20%C3%A4.txt?token=${token}`)).status, 401);
-  t.is((await fetch(signedUrl.replace('an', 'am'))).status, 401);
+  t.is((await fetch(signedUrl.replace('/an%20', '/am%20'))).status, 401);
 });
 
 test('public buckets are open to everybody, others are not', async (t) => {
