@@ -42,7 +42,7 @@ refs.runnerChain = new Proxy(outer, {
   apply: (_target, self, args) => Reflect.apply(current, self, args) as unknown,
   get: (_target, name) => Reflect.get(current, name) as unknown,
 });
-await import('ava');
+const { registerCompletionHandler } = await import('ava');
 
 const separator = ' › ';
 
@@ -112,8 +112,23 @@ const failAfter = (message: string): Promise<never> =>
     setTimeout(() => reject(new Error(message)), testSilenceMs).unref();
   });
 
+const openForMs = 10_000;
+
+/**
+ * Something that the tests left open must not keep the process, and with it the whole run, for ever: in CI it took the
+ * 75 minutes of its limit once. It is named, and the process ends.
+ */
+const endAfterTests = (): void => {
+  const end = (): void => {
+    console.error(`left open by the tests: ${process.getActiveResourcesInfo().join(', ')}`);
+    process.exit();
+  };
+  registerCompletionHandler(() => void setTimeout(end, openForMs).unref());
+};
+
 /** Runs the tests of these files, given as paths from the checkout, after each other in this process of ava. */
 export const runGroup = (files: readonly string[]): void => {
+  endAfterTests();
   outer('every file of the group is run', async (t: ExecutionContext) => {
     const failures: unknown[] = [];
     beginSharing();
