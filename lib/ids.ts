@@ -37,6 +37,22 @@ export const firstIdAt = (ms: number): string => {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
 };
 
+/**
+ * A UUIDv7 that is always the same for that text, so that what is repeated is found.
+ * @param ms where it stands in the order of ids
+ */
+export const derivedId = (ms: number, text: string): string => {
+  const bytes = hash('sha256', text, 'buffer');
+  bytes.writeUIntBE(Math.floor(ms), 0, 6);
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
+  const hex = bytes.toString('hex', 0, 16);
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+};
+
+/** When a UUIDv7 was made. */
+export const msOf = (id: string): number => Number.parseInt(id.replace('-', '').slice(0, 12), 16);
+
 /** 16 lower-case letters and digits, a letter first, so that `plinth_<org_id>_<slug>` fits PostgreSQL's 63 bytes. */
 export const newOrgId = (): string => randomText(letters, 1) + randomText(lettersAndDigits, 15);
 

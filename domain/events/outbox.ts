@@ -1,7 +1,7 @@
-import { hash } from 'node:crypto';
 import { type Client, DatabaseError } from 'pg';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, isTooSlow } from '#lib/errors.ts';
+import { derivedId } from '#lib/ids.ts';
 import { textArray } from '#lib/text-array.ts';
 import { userEventNames, userEventOperation } from './subscriptions.ts';
 
@@ -79,6 +79,7 @@ interface OutboxRow {
   readonly op: string;
   readonly row: string;
   readonly old: string | null;
+  readonly depth: number;
 }
 
 /**
@@ -93,14 +94,8 @@ const maxBytes = 4 * 1024 * 1024;
  * in order of time as UUIDs of version 7 are.
  * @param at in ms
  */
-export const eventId = (projectId: string, { id, at }: Pick<OutboxRow, 'id' | 'at'>): string => {
-  const bytes = hash('sha256', `${projectId}:${id}:${at}`, 'buffer');
-  bytes.writeUIntBE(Math.floor(at), 0, 6);
-  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
-  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
-  const hex = bytes.toString('hex', 0, 16);
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
-};
+export const eventId = (projectId: string, { id, at }: Pick<OutboxRow, 'id' | 'at'>): string =>
+  derivedId(at, `${projectId}:${id}:${at}`);
 
 const nameOf = ({ table_name, op }: OutboxRow): string =>
   op === userEventOperation ? table_name : `table.${table_name}.${op}`;
@@ -113,9 +108,9 @@ const dataOf = ({ op, row, old }: OutboxRow): string => {
 
 const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]): Promise<void> => {
   await db.query(
-    `insert into outbox_events (id, project_id, event, data, created_at)
-     select id, $2, event, data::json, to_timestamp(at / 1000)
-     from unnest($1::uuid[], $3::text[], $4::text[], $5::float8[]) as new (id, event, data, at)
+    `insert into outbox_events (id, project_id, event, data, created_at, depth)
+     select id, $2, event, data::json, to_timestamp(at / 1000), depth
+     from unnest($1::uuid[], $3::text[], $4::text[], $5::float8[], $6::smallint[]) as new (id, event, data, at, depth)
      on conflict (id) do nothing`,
     [
       rows.map((row) => eventId(projectId, row)),
@@ -123,6 +118,7 @@ const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]
       rows.map(nameOf),
       textArray(rows.map(dataOf)),
       rows.map(({ at }) => at),
+      rows.map(({ depth }) => depth),
     ],
     'keep-table-events',
   );
@@ -138,28 +134,31 @@ interface Batch {
 }
 
 interface Locked {
-  /** The bytes of rows that are taken together. */
-  readonly ids: readonly string[];
+  /** The rows that are taken together, each with its depth. */
+  readonly depths: ReadonlyMap<string, number>;
   /** The bytes of rows that are not fetched at all. */
   readonly malformed: readonly string[];
 }
 
 /** Locks some rows; others take what this one holds no more than this one takes theirs. */
 const lockSome = async (client: Client, { max, behind }: Batch): Promise<Locked> => {
-  const { rows } = await client.query<{ id: string; size: number; malformed: boolean }>(
-    `select id::text as id, (octet_length(row)::bigint + coalesce(octet_length(old), 0))::float8 as size,
-       ${isMalformed} as malformed
-     from plinth.outbox where plinth.outbox.id > $2 order by plinth.outbox.id limit $1 for update skip locked`,
+  const { rows } = await client.query<{ id: string; size: number; depth: number; malformed: boolean }>(
+    // A database that is yet to be upgraded has no column depth: then the name means the one outside.
+    `select id, size, malformed, waiting.depth from (select 0::smallint as depth) as none cross join lateral (
+       select id::text as id, (octet_length(row)::bigint + coalesce(octet_length(old), 0))::float8 as size,
+         ${isMalformed} as malformed, greatest(0, depth) as depth
+       from plinth.outbox where plinth.outbox.id > $2 order by plinth.outbox.id limit $1 for update skip locked
+     ) as waiting`,
     [max, behind],
   );
-  const ids: string[] = [];
+  const depths = new Map<string, number>();
   let size = 0;
   for (const row of rows.filter(({ malformed }) => !malformed)) {
     size += row.size;
-    if (ids.length > 0 && size > maxBytes) break;
-    ids.push(row.id);
+    if (depths.size > 0 && size > maxBytes) break;
+    depths.set(row.id, row.depth);
   }
-  return { ids, malformed: rows.filter(({ malformed }) => malformed).map(({ id }) => id) };
+  return { depths, malformed: rows.filter(({ malformed }) => malformed).map(({ id }) => id) };
 };
 
 export interface Taking {
@@ -200,15 +199,17 @@ const keepJobsOf = async (taking: Taking, row: OutboxRow): Promise<void> => {
 
 const moveSome = async (taking: Taking, batch: Batch): Promise<number> => {
   const { client, db, projectId } = taking;
-  const { ids, malformed } = await lockSome(client, batch);
+  const { depths, malformed } = await lockSome(client, batch);
+  const ids = [...depths.keys()];
   batch.ids = ids;
   if (malformed.length > 0) (await setAsideMalformed(client, malformed)).forEach(taking.onSetAside);
   if (ids.length === 0) return malformed.length;
-  const { rows } = await client.query<OutboxRow>(
+  const deleted = await client.query<Omit<OutboxRow, 'depth'>>(
     `delete from plinth.outbox where id = any ($1::bigint[])
      returning id::text as id, extract(epoch from ts)::float8 * 1000 as at, table_name, op, row, old`,
     [ids],
   );
+  const rows = deleted.rows.map((row) => ({ ...row, depth: depths.get(row.id) ?? 0 }));
   try {
     const events = rows.filter(({ op }) => op !== jobOperation);
     if (events.length > 0) await keep(db, projectId, events);

@@ -166,7 +166,7 @@ const underCaller = (answers: Record<string, Answering>): Record<string, Answeri
 export const databaseService = ({ tenantDb, jobs, ...listeners }: DatabaseServiceDeps): OpenService => {
   const ownTypes = new LRUCache<string, OwnTypes>({ max: 1000, ttl: ownTypesKeptMs });
   return (run) => {
-    const { projectId, timeoutMs, caller = serviceCaller } = run;
+    const { projectId, timeoutMs, caller = serviceCaller, depth = 0 } = run;
     let endsAt: number | undefined;
     const leftMs = (): number => {
       const now = performance.now();
@@ -179,8 +179,9 @@ export const databaseService = ({ tenantDb, jobs, ...listeners }: DatabaseServic
     const noteSql = (sql: string): void => {
       changesSchema ||= mentionsSchemaChange(sql);
     };
-    const sessions = new RunSessions({ tenantDb, projectId, role: 'owner', leftMs });
-    const asCaller = callersWay(new RunSessions({ tenantDb, projectId, role: loginOf(caller), leftMs }), caller);
+    const options = { tenantDb, projectId, leftMs, depth };
+    const sessions = new RunSessions({ ...options, role: 'owner' });
+    const asCaller = callersWay(new RunSessions({ ...options, role: loginOf(caller) }), caller);
     const types = ownTypes.get(projectId) ?? new OwnTypes();
     ownTypes.set(projectId, types);
     return {

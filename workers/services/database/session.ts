@@ -13,6 +13,8 @@ export interface SessionOptions {
   readonly lease: TenantLease;
   /** How long a statement that begins now may take. */
   readonly leftMs: () => number;
+  /** How many jobs stand behind the run that each led to the next. */
+  readonly depth: number;
 }
 
 type Work<T> = (client: ClientBase) => Promise<T>;
@@ -117,12 +119,14 @@ export class Session {
 
   /**
    * The server's own limit, for a worker that dies: whatever still runs when the run ends is cancelled anyway. So it
-   * need not be exact, and is set once in most runs.
+   * need not be exact, and is set once in most runs. With it goes the depth of the run, which events of its writes keep
+   * (migrations/project/0036_event_depth.sql).
    */
   async #limit(client: ClientBase): Promise<void> {
     const left = this.#options.leftMs();
     if (left * 2 > this.#limitMs || client.getTransactionStatus() !== 'I') return;
-    await client.query(`set statement_timeout = ${left}`);
+    const { depth } = this.#options;
+    await client.query(`set statement_timeout = ${left}${depth > 0 ? `; set plinth.depth = ${depth}` : ''}`);
     this.#limitMs = left;
   }
 }

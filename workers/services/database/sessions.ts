@@ -10,6 +10,8 @@ export interface SessionsOptions {
   readonly role: TenantRole;
   /** How long a statement that begins now may take. */
   readonly leftMs: () => number;
+  /** How many jobs stand behind the run that each led to the next. */
+  readonly depth: number;
 }
 
 const maxTransactions = 4;
@@ -152,7 +154,7 @@ export class RunSessions {
   /** @throws {CallFault} */
   async #open(): Promise<Session> {
     if (this.#over) throw runIsOver();
-    const { tenantDb, projectId, role, leftMs } = this.#options;
+    const { tenantDb, projectId, role, leftMs, depth } = this.#options;
     const lease = await tenantDb.lease(projectId, role).catch((error: unknown) => {
       throw faultOfConnecting(error);
     });
@@ -160,6 +162,6 @@ export class RunSessions {
       lease.giveBack(true);
       throw runIsOver();
     }
-    return new Session({ tenantDb, projectId, lease, leftMs });
+    return new Session({ tenantDb, projectId, lease, leftMs, depth });
   }
 }
