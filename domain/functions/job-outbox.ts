@@ -1,12 +1,8 @@
 import { z } from 'zod';
-import { systemActor } from '#domain/audit/actor.ts';
-import { findProject } from '#domain/projects/store.ts';
-import type { ControlDb } from '#lib/control-db.ts';
-import { ServiceError, notFound } from '#lib/errors.ts';
-import type { Log } from '#lib/log.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { checkRelated, enqueueFields, maxDepth, maxEnqueued } from '#queues/enqueue-options.ts';
-import type { Gate } from '#queues/gate/types.ts';
-import { type EnqueueLimits, type EnqueueOrder, admitEnqueued, enqueue } from './enqueue.ts';
+import type { EnqueueOrder } from './enqueue.ts';
+import { type EnqueueOnceDeps, enqueueOnce } from './enqueue-once.ts';
 
 /** Jobs of one call as they wait in a project's outbox. Whoever may run SQL as the project's owner can write it. */
 const waitingJobs = z.strictObject({
@@ -37,13 +33,6 @@ export const jobsText = ({
 }: Omit<EnqueueOrder, 'trigger' | 'by'> & { readonly by: { readonly slug: string } }): string =>
   JSON.stringify({ slug: by.slug, depth, request_id: requestId, jobs });
 
-export interface JobOutboxDeps {
-  readonly db: ControlDb;
-  readonly gate: Pick<Gate, 'admit'>;
-  readonly log: Log;
-  readonly limits: EnqueueLimits;
-}
-
 const isJson = (text: string): boolean => {
   try {
     JSON.parse(text);
@@ -67,16 +56,9 @@ const parsed = (text: string): z.output<typeof waitingJobs> => {
  * may wait was asked when they were enqueued.
  * @throws {ServiceError} when they are refused for good
  */
-export const keepJobs = async (deps: JobOutboxDeps, projectId: string, text: string): Promise<void> => {
+export const keepJobs = async (deps: EnqueueOnceDeps, projectId: string, text: string): Promise<void> => {
   const { slug, depth, request_id: requestId, jobs } = parsed(text);
   const order = { by: { slug }, jobs, depth, requestId, trigger: 'job' } as const;
-  const admissions = await deps.db.transaction(async (tx) => {
-    const ids = jobs.map(({ id }) => id);
-    if ((await tx.query('select from jobs where id = any ($1::uuid[]) limit 1', [ids])).length > 0) return null;
-    const project = await findProject(tx, projectId);
-    if (project === undefined) throw notFound('project');
-    const limits = { ...deps.limits, waitingJobs: Number.MAX_SAFE_INTEGER };
-    return (await enqueue(tx, project, order, limits)).admissions;
-  }, systemActor);
-  if (admissions !== null) await admitEnqueued(deps, admissions);
+  const limits = { ...deps.limits, waitingJobs: Number.MAX_SAFE_INTEGER };
+  await enqueueOnce({ ...deps, limits }, projectId, order);
 };
