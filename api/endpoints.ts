@@ -32,6 +32,7 @@ import { flagSegmentEndpoints } from './routes/flags/segments.ts';
 import { logEndpoints } from './routes/functions/logs.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { projectEnvEndpoints } from './routes/functions/env.ts';
+import { triggerEndpoints } from './routes/functions/triggers.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
 import { functionJobEndpoints } from './routes/functions/jobs.ts';
@@ -110,6 +111,7 @@ export const endpoints: readonly Endpoint[] = [
   ...ofrepEndpoints,
   ...functionEndpoints,
   ...projectEnvEndpoints,
+  ...triggerEndpoints,
   ...logEndpoints,
   ...invokeEndpoints,
   ...functionJobEndpoints,

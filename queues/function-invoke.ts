@@ -72,7 +72,7 @@ export const functionInvoke = defineJob({
   data: z.object({
     function_id: z.uuid(),
     version: z.int().positive(),
-    trigger: z.enum(['api', 'dashboard', 'cron', 'webhook', 'job']),
+    trigger: z.enum(['api', 'dashboard', 'cron', 'webhook', 'job', 'event']),
     /** JSON text, handed to the handler exactly as it came. */
     payload: z.string(),
     /** Left out: it was not called over HTTP at its own address. */

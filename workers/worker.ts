@@ -2,6 +2,7 @@ import { openAi } from '#domain/ai/ai.ts';
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { enqueueLimitsFrom } from '#domain/functions/enqueue.ts';
+import { enqueueOnce } from '#domain/functions/enqueue-once.ts';
 import { keepJobs } from '#domain/functions/job-outbox.ts';
 import { createRunnableLoader, monthlyCaps } from '#domain/functions/functions.ts';
 import type { ChangeListeners } from '#domain/database/database.ts';
@@ -37,6 +38,7 @@ import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { answerService } from './services/answer/service.ts';
 import { databaseService } from './services/database/service.ts';
 import { jobService } from './services/jobs.ts';
+import { eventService } from './services/events.ts';
 import { flagService } from './services/flags.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { storageService, type StorageServiceDeps } from './services/storage/service.ts';
@@ -70,7 +72,7 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly bytes: StorageDriver;
   readonly platform: Platform;
   readonly runtimes: Runtimes | null;
-  readonly listeners: Required<ChangeListeners>;
+  readonly listeners: Required<ChangeListeners> & WaitingMarks;
   readonly flags: Flags;
   /** Opened by the engine, which starts later. */
   readonly late: { readonly gate?: Gate };
@@ -100,6 +102,8 @@ const processorDepsOf = (
   { platform, runtimes, listeners, flags, bytes, late, ...opened }: Opened,
 ): ProcessorDeps => {
   const { tenantDb, sealer } = platform.projects;
+  const limits = enqueueLimitsFrom(config);
+  const admit: Gate['admit'] = async (...args) => late.gate?.admit(...args) ?? 'full';
   return {
     ...platform,
     ...listeners,
@@ -112,11 +116,13 @@ const processorDepsOf = (
     files: { bytes, keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS },
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
+    enqueueOnce: (projectId, order) => enqueueOnce({ db: platform.db, gate: { admit }, log, limits }, projectId, order),
     services: servicesOf([
-      databaseService({ tenantDb, ...listeners, jobs: { db: platform.db, limits: enqueueLimitsFrom(config) } }),
+      databaseService({ tenantDb, ...listeners, jobs: { db: platform.db, limits } }),
       fetchService({ egress: opened.egress }),
       flagService({ flags }),
-      jobService({ db: platform.db, gate: () => late.gate, log, limits: enqueueLimitsFrom(config) }),
+      jobService({ db: platform.db, gate: () => late.gate, log, limits }),
+      eventService({ db: platform.db, markWaiting: listeners.markWaiting }),
       storageService(storageDepsOf(config, log, { platform, listeners, bytes })),
       answerService,
     ]),

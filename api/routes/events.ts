@@ -1,15 +1,28 @@
 import { z } from 'zod';
-import { eventGroups, eventKinds } from '#domain/events/events.ts';
+import { eventGroups, eventKinds, faultOfCustomName } from '#domain/events/events.ts';
+import { emitCustomEvent } from '#domain/webhooks/custom-events.ts';
 import { dataParts, readEventData } from '#domain/webhooks/message.ts';
-import { everyone, inProject } from '../access.ts';
+import { everyone, inProject, withKey } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id } from '../fields.ts';
+import { exactBody } from '../http/exact-body.ts';
 
 const area = 'webhooks';
 
 const listed = z.object({ name: z.string(), group: z.enum(eventGroups), description: z.string() });
 
-/** The events that can be subscribed to, and the data of events that are too large to be sent (contract, section 6). */
+const ownEvent = z.strictObject({
+  name: z
+    .string()
+    .superRefine((eventName, context) => {
+      const message = faultOfCustomName(eventName);
+      if (message !== null) context.addIssue({ code: 'custom', message });
+    })
+    .describe('Such as `order.paid`; not one of the platform’s own groups.'),
+  data: z.unknown().optional().describe('Any JSON, at most 256 KB; null when it is left out.'),
+});
+
+/** The events that can be subscribed to, a project's own events, and the data of events that are too large to be sent (contract, section 6). */
 export const eventEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',
@@ -20,6 +33,23 @@ export const eventEndpoints: readonly Endpoint[] = [
     params: z.object({ project_id: id }),
     response: z.object({ events: z.array(listed) }),
     handle: () => Promise.resolve({ events: [...eventKinds] }),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/api/events',
+    area,
+    summary: 'Emit an event of the project’s own: functions with a trigger for it run',
+    access: withKey('secret'),
+    rate: 'data',
+    body: ownEvent,
+    status: 202,
+    response: z.object({ name: z.string() }),
+    handle: async ({ body, bodyText }, { db, deps, project, afterCommit }) => {
+      const { name, data } = exactBody(body, bodyText);
+      await emitCustomEvent(db, project.id, { name, data: JSON.stringify(data ?? null), depth: 0 });
+      afterCommit(async () => deps.events.markWaiting());
+      return { name };
+    },
   }),
   endpoint({
     method: 'get',

@@ -207,6 +207,8 @@ declare module 'plinth/functions' {
       fields?: Readonly<Record<string, unknown>>,
     ) => void;
     readonly jobs: Jobs;
+    /** Events of the project's own: `emit('order.paid', order)`; docs/functions/triggers.md. */
+    readonly events: { emit(name: string, data?: Json): Promise<void> };
     /** Which attempt of its job the run is, 1 for the first. */
     readonly attempt: number;
     readonly flags: Flags;

@@ -180,6 +180,23 @@ export const faultOfPattern = (pattern: string): string | null => {
   return `is no event${meant(nearest(pattern, known))}`;
 };
 
+const customNameForm = /^[a-z][a-z0-9_.]{0,99}$/;
+// `test.ping` is sent to one webhook, whatever it subscribes to.
+const reservedGroups: ReadonlySet<string> = new Set([...groupNames, ...eventGroups, 'test']);
+
+/** Why a project's own events cannot have that name; null: they can. */
+export const faultOfCustomName = (name: string): string | null => {
+  if (!customNameForm.test(name)) return 'must be a lower-case letter, then at most 99 of a-z, 0-9, _ and .';
+  const [group = ''] = name.split('.');
+  return reservedGroups.has(group) ? `must not begin with ${group}: those are events of the platform` : null;
+};
+
+/** As `faultOfPattern`, for triggers of functions, which answer to the project's own events, too. */
+export const faultOfTriggerPattern = (pattern: string): string | null => {
+  const isCustom = faultOfCustomName(pattern.endsWith('.*') ? pattern.slice(0, -2) : pattern) === null;
+  return isCustom ? null : faultOfPattern(pattern);
+};
+
 const everything: TableSubscription = { table: null, op: null };
 const ofEveryTable: ReadonlySet<string> = new Set(['*', 'db.*', 'database.*', 'table.*']);
 

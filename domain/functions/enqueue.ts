@@ -30,7 +30,7 @@ interface EnqueuedJob {
 export interface EnqueueOrder {
   readonly by: { readonly id: string } | { readonly slug: string };
   readonly jobs: readonly EnqueuedJob[];
-  readonly trigger: 'api' | 'dashboard' | 'job';
+  readonly trigger: 'api' | 'dashboard' | 'job' | 'event';
   readonly requestId: string;
   readonly startedBy?: Starter | undefined;
   /** Left out: not at the function's public address. */

@@ -2,6 +2,7 @@ import { quoted } from '#domain/mail/message.ts';
 import type { Notice } from '#domain/mail/mail.ts';
 import { type Queryable, type Tx, maybeOne } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
+import type { RetryPolicy } from '#queues/retry-policy.ts';
 import { type Answered, maxDataBytes } from './message.ts';
 import { quickMs } from './scheduler.ts';
 import type { SealedWebhook } from './secrets.ts';
@@ -33,7 +34,12 @@ export interface TryRef {
   readonly jobId: string;
 }
 
-type SubscribedWebhook = SealedWebhook & Pick<WebhookRow, 'kind' | 'send_secret'>;
+type SubscribedWebhook = SealedWebhook &
+  Pick<WebhookRow, 'kind' | 'send_secret'> & {
+    /** Null: it is no trigger. */
+    readonly function_id: string | null;
+    readonly retry: RetryPolicy | null;
+  };
 
 /** The data of one attempt. */
 export interface LoadedTry {
@@ -46,6 +52,8 @@ export interface LoadedTry {
   readonly name: string;
   /** `data` is empty where `isLarge`. */
   readonly event: EventRow;
+  /** How many jobs stand behind the event that each led to the next. */
+  readonly depth: number;
   /** The data are left out of deliveries. */
   readonly isLarge: boolean;
   readonly webhook: SubscribedWebhook;
@@ -62,6 +70,7 @@ type Row = Omit<SubscribedWebhook, 'id'> & {
   readonly of_event: string;
   readonly event_at: Date;
   readonly data: string | null;
+  readonly depth: number;
   readonly webhook_id: string;
   readonly is_wanted: boolean;
   readonly version: number;
@@ -74,7 +83,7 @@ const loadSql = `
   select d.id as delivery_id, d.attempt, d.event, e.id as event_id, e.event as of_event, e.created_at as event_at,
     case when octet_length(e.data::text) <= ${maxDataBytes} then e.data::text end as data,
     w.id as webhook_id, w.kind, w.url, w.url_sealed, w.secret_sealed, w.previous_secret_sealed, w.previous_secret_until,
-    w.send_secret, w.version,
+    w.send_secret, w.version, w.function_id, w.retry, e.depth,
     w.deleted_at is null and p.deleted_at is null and (w.is_active or d.event like 'test.%') as is_wanted,
     p.id as project_id, p.name as project_name, p.data_key
   from unnest($1::uuid[], $2::uuid[]) as tried (delivery_id, job_id)
@@ -95,6 +104,7 @@ const loadedOf = (row: Row): LoadedTry => ({
     data: row.data ?? '',
     created_at: row.event_at,
   },
+  depth: row.depth,
   isLarge: row.data === null,
   webhook: { ...row, id: row.webhook_id },
   version: row.version,
@@ -211,7 +221,7 @@ const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<Rec
       tries.map((each) => each.error),
       tries.map((each) => each.notBefore),
       tries.map(() => spread()),
-      tries.map((each) => each.isGone),
+      tries.map((each) => each.isGone || each.isFinal === true),
       tries.map((each) => each.version),
       tries.map((each) => each.responseTruncated ?? false),
     ],
@@ -234,8 +244,9 @@ const later = (a: Date | null, b: Date | null): Date | null =>
 
 const newsOf = (tries: readonly WebhookAttempt[]): Map<string, ThrottleUpdate> => {
   const news = new Map<string, ThrottleUpdate>();
-  for (const { webhookId, error, notBefore, responseTimeMs } of tries) {
+  for (const { webhookId, error: fault, isFinal = false, notBefore, responseTimeMs } of tries) {
     const known = news.get(webhookId) ?? { failures: 0, weight: 0, isAlive: false, notBefore: null };
+    const error = isFinal ? null : fault;
     const failures = error === null ? 0 : 1;
     news.set(webhookId, {
       failures: known.failures + failures,
@@ -385,7 +396,11 @@ interface Disabled {
 }
 
 const calledOf = ({ kind, name, url }: Disabled): string =>
-  kind === 'http' ? quoted(name ?? url ?? 'a webhook') : `the ${kind} integration`;
+  kind === 'function'
+    ? 'a trigger of a function'
+    : kind === 'http'
+      ? quoted(name ?? url ?? 'a webhook')
+      : `the ${kind} integration`;
 
 /** A notice names so many; the project's list has all of them. */
 const maxNamed = 10;

@@ -301,6 +301,8 @@ export interface Answered {
   readonly notBefore: Date | null;
   /** The receiver is gone for good (410). */
   readonly isGone: boolean;
+  /** It is not tried again, which says nothing of the receiver; left out: it may be. */
+  readonly isFinal?: boolean;
 }
 
 /** The outcome of an attempt that no receiver has answered. */

@@ -2,8 +2,11 @@ import { compileFilter } from '#domain/events/filter.ts';
 import type { Plan } from '#domain/projects/store.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 
-/** `http`: an address that the project names. The others are chats of its integrations. */
-export type WebhookKind = 'http' | 'slack' | 'discord';
+/**
+ * `http`: an address that the project names. `function`: a trigger (domain/functions/triggers.ts), which has neither an
+ * address nor a secret. The others are chats of its integrations.
+ */
+export type WebhookKind = 'http' | 'slack' | 'discord' | 'function';
 
 /** A receiver of a project's events. domain/webhooks/secrets.ts opens its secrets. */
 export interface WebhookRow {
@@ -130,7 +133,7 @@ const listedColumns = `w.id, w.project_id, w.kind, w.name, w.url, w.url_sealed, 
   w.created_at, w.updated_at, l.failing_since, case when greatest(l.closed_until, l.retry_after) > now()
     then greatest(l.closed_until, l.retry_after) end as closed_until`;
 
-// Chats are integrations: nothing of them is found here.
+// Chats are integrations, and triggers belong to functions: nothing of them is found here.
 const presentWebhooks = `webhooks w where w.project_id = $1 and w.kind = 'http' and w.deleted_at is null`;
 const withThrottles = presentWebhooks.replace(
   'webhooks w',
@@ -158,7 +161,7 @@ interface NewWebhook extends WebhookFields {
 }
 
 /** A filter as its three columns. */
-const filterColumns = (filter: string | null): readonly (string | null)[] => {
+export const filterColumns = (filter: string | null): readonly (string | null)[] => {
   if (filter === null) return [null, null, null];
   const { table, other } = compileFilter(filter);
   return [filter, table, other];

@@ -3,6 +3,7 @@ import type { ChangeListeners } from '#domain/database/database.ts';
 import type { Transports } from '#domain/email/transports.ts';
 import type { LoadRunnable } from '#domain/functions/functions.ts';
 import type { Projects } from '#domain/projects/projects.ts';
+import type { RepeatableOrder } from '#domain/functions/enqueue-once.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { Platform } from '#domain/platform.ts';
@@ -30,6 +31,8 @@ export interface ProcessorDeps extends ChangeListeners {
   /** Bytes of files, and how long they are kept once no row names them. */
   readonly files: { readonly bytes: StorageDriver; readonly keepHours: number };
   readonly servers: Platform['servers'];
+  /** Makes the jobs of triggers. */
+  readonly enqueueOnce: (projectId: string, order: RepeatableOrder) => Promise<void>;
   /** Records attempts of webhook deliveries. */
   readonly recorder: TryRecorder;
   /** Functions: their code, the languages of this worker (none when it does not serve them), and what they may call. */

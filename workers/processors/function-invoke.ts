@@ -92,6 +92,7 @@ const callerKinds = {
   cron: 'cron',
   webhook: 'event',
   job: 'job',
+  event: 'event',
 } as const satisfies Record<InvokeData['trigger'], string>;
 
 /** Schedules, events and members of the project act as the project itself. */

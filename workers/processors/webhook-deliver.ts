@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as rest } from 'node:timers/promises';
 import { actingAs } from '#domain/audit/actor.ts';
-import type { Projects } from '#domain/projects/projects.ts';
 import {
   type WebhookToDisable,
   type LoadedTry,
@@ -31,6 +30,7 @@ import type { webhookDeliver } from '#queues/webhook-deliver.ts';
 import { retryEachUntilDone } from '#workers/retry-until-done.ts';
 import type { JobContext, Processor } from '../processor.ts';
 import { stopReasonOf } from '../running.ts';
+import { type FunctionTriggerDeps, enqueueForTrigger } from './function-trigger.ts';
 
 /** Records what became of tries, many at a time, and says for whom they made room. */
 export interface TryRecorder {
@@ -110,13 +110,10 @@ export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
   };
 };
 
-interface WebhookDeliverDeps {
+interface WebhookDeliverDeps extends FunctionTriggerDeps {
   readonly db: ControlDb;
   readonly egress: Pick<Egress, 'fetch'>;
-  readonly projects: Pick<Projects, 'sealer'>;
   readonly recorder: TryRecorder;
-  /** The platform's own address, for links. */
-  readonly baseUrl: string;
 }
 
 const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8')) as {
@@ -179,6 +176,11 @@ export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => 
     if (!loaded.isWanted) {
       await recorder.record({ ...tried, ...notWanted, version: null, requestHeaders: nothingSent });
       return notWanted;
+    }
+    if (webhook.kind === 'function') {
+      const enqueued = await enqueueForTrigger(loaded, deps);
+      await recorder.record({ ...tried, ...enqueued, version: loaded.version, requestHeaders: noHeaders });
+      return enqueued;
     }
     const message = makeMessage(loaded, { sealer: projects.sealer(project), baseUrl, version });
     if (loaded.triesBefore === 0 && !isTest(loaded.name)) noteFirstTry(Date.now() - event.created_at.getTime());

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import { type EnqueueOrder, admitEnqueued, enqueue, enqueueLimitsFrom } from '#domain/functions/enqueue.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { parseExactJson } from '#lib/json.ts';
 import { checkRelated, enqueueFields, maxEnqueued } from '#queues/enqueue-options.ts';
 import { type KeyHolder, inProject, withKey } from '../../access.ts';
 import type { BaseCall, DataCall } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
+import { exactBody } from '../../http/exact-body.ts';
 import { functionCaller } from './public-call.ts';
 
 const area = 'functions';
@@ -43,8 +43,8 @@ const body = z
 type Body = z.output<typeof body>;
 interface Payloads {
   readonly payload?: unknown;
-  readonly payloads?: readonly unknown[];
-  readonly jobs?: readonly { readonly payload?: unknown }[];
+  readonly payloads?: readonly unknown[] | undefined;
+  readonly jobs?: readonly { readonly payload?: unknown }[] | undefined;
 }
 
 const response = z.object({
@@ -58,15 +58,8 @@ const response = z.object({
   ),
 });
 
-const maxExactLength = 128 * 1024;
-
-/**
- * The payloads as they came. Where a text may have numbers that JavaScript cannot hold it is read anew, which takes ten
- * times as long: up to 128 KB.
- */
 const payloadsOf = (given: Body, bodyText: string): readonly unknown[] => {
-  const isExact = bodyText.length <= maxExactLength && /\d{16}|\d[eE]/.test(bodyText);
-  const { jobs, payload, payloads = [payload] } = isExact ? (parseExactJson(bodyText) as Payloads) : given;
+  const { jobs, payload, payloads = [payload] } = exactBody<Payloads>(given, bodyText);
   return jobs === undefined ? payloads : jobs.map((each) => each.payload);
 };
 

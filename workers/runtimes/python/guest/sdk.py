@@ -154,6 +154,16 @@ class Jobs:
     enqueueMany = enqueue_many
 
 
+class Events:
+    """Events of the project's own, which functions with a trigger for them answer to."""
+
+    def __init__(self, call):
+        self._call = call
+
+    def emit(self, name, data=None):
+        return _answered(self._call('events.emit', {'name': name, 'data': data}))
+
+
 class _TransactionOperations(_Operations):
     @property
     def jobs(self):
@@ -445,6 +455,7 @@ class Sdk:
         self.wait_until = self.waitUntil = self.background.add
         self.as_caller = self.asCaller = AsCaller(call)
         self.jobs = Jobs(call)
+        self.events = Events(call)
         # 1 for the first run of a job.
         self.attempt = message.get('attempt', 1)
         self.env = Env(message['env'])

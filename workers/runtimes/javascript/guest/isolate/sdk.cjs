@@ -5,6 +5,7 @@ const createSdk = ({ call, log, env, projectId, caller, request, attempt, waitUn
   return Object.freeze({
     db: createDb(call, createJobs),
     jobs: createJobs(call, null),
+    events: createEvents(call),
     attempt,
     asCaller: Object.freeze({ db: createDb((op, args) => call(`asCaller.${op}`, args)) }),
     log,
@@ -52,6 +53,15 @@ function createJobs(call, tx) {
     enqueue: async (slug, payload = null, options = {}) => {
       const [job] = await enqueueMany(slug, [{ ...options, payload }]);
       return job;
+    },
+  });
+}
+
+/** Events of the project's own, which functions with a trigger for them answer to. */
+function createEvents(call) {
+  return Object.freeze({
+    emit: async (name, data = null) => {
+      await call('events.emit', { name, data });
     },
   });
 }
