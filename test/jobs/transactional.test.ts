@@ -23,6 +23,22 @@ test('jobs that a transaction enqueues exist only if it commits, in both languag
     t.is(body.status, 'success', JSON.stringify(body));
     return body.result;
   };
+  const within = await client.deploy(
+    s.user,
+    s.project,
+    `export const handler = async (_, sdk) => {
+      let id;
+      await sdk.db.transaction(async () => {
+        ({ job_id: id } = await sdk.jobs.enqueue(sdk.env.TARGET, 1));
+        throw new Error('rolled back');
+      }).catch(() => undefined);
+      return [id, (await sdk.jobs.enqueue(sdk.env.TARGET, 2)).job_id];
+    };`,
+    { env_vars: { TARGET: target.slug } },
+  );
+  const [undone = '', after = ''] = (await client.invoke(s.user, s.project, within, null)).body.result as string[];
+  t.is((await s.jobWhen(after, 'succeeded')).result.result, 2);
+  t.deepEqual(await db.query('select id from jobs where id = $1', [undone]), []);
   const lost = await idOf(s.fn, true);
   const kept = await idOf(s.fn, false);
   const job = await s.jobWhen(kept, 'succeeded');
@@ -33,16 +49,23 @@ test('jobs that a transaction enqueues exist only if it commits, in both languag
     s.project,
     `def handler(payload, sdk):
     with sdk.db.transaction() as tx:
-        return [tx.jobs.enqueue(sdk.env.TARGET, {'n': 1})['job_id'], sdk.jobs.enqueue(sdk.env.TARGET, 2, priority=4)['job_id']]
+        first = tx.jobs.enqueue(sdk.env.TARGET, {'n': 1})['job_id']
+    second = sdk.jobs.enqueue(sdk.env.TARGET, 2, priority=4)['job_id']
+    try:
+        with sdk.db.transaction():
+            third = sdk.jobs.enqueue(sdk.env.TARGET, 3)['job_id']
+            raise ValueError('rolled back')
+    except ValueError:
+        return [first, second, third]
 `,
     { language: 'python', env_vars: { TARGET: target.slug } },
   );
   const { body } = await client.invoke(s.user, s.project, python, null);
   t.is(body.status, 'success', JSON.stringify(body));
-  const [inside, beside] = body.result as string[];
+  const [inside, beside, neither] = body.result as string[];
   t.deepEqual((await s.jobWhen(inside ?? '', 'succeeded')).result.result, { n: 1 });
   t.is((await s.jobWhen(beside ?? '', 'succeeded')).result.result, 2);
-  t.deepEqual(await db.query('select id from jobs where id = $1', [lost]), []);
+  t.deepEqual(await db.query('select id from jobs where id = any ($1::uuid[])', [[lost, neither]]), []);
 
   const hostile = await s.ask('POST', '/db/query', { body: { sql: `select plinth_api.keep_jobs('{"slug": 1}')` } });
   t.true(hostile.status === 200 || hostile.status === 400);

@@ -139,17 +139,20 @@ class _Operations:
 class Jobs:
     """Jobs that run functions of the project. Those of a transaction exist only if it commits."""
 
-    def __init__(self, call, tx=None):
+    def __init__(self, call, transactions):
         self._call = call
-        self._tx = tx
+        self._transactions = transactions
+
+    def _enqueued(self, slug, jobs):
+        # Within the block of a transaction, as far as that can be known: when it is the only one that is open.
+        [tx] = self._transactions if len(self._transactions) == 1 else [None]
+        return self._call('jobs.enqueue' if tx is None else 'db.enqueue', {'tx': tx, 'slug': slug, 'jobs': jobs})
 
     def enqueue_many(self, slug, jobs):
-        op = 'jobs.enqueue' if self._tx is None else 'db.enqueue'
-        return _answered(self._call(op, {'tx': self._tx, 'slug': slug, 'jobs': list(jobs)}))
+        return _answered(self._enqueued(slug, list(jobs)))
 
     def enqueue(self, slug, payload=None, **options):
-        args = {'tx': self._tx, 'slug': slug, 'jobs': [dict(options, payload=payload)]}
-        return _answered(self._call('jobs.enqueue' if self._tx is None else 'db.enqueue', args)[0])
+        return _answered(self._enqueued(slug, [dict(options, payload=payload)])[0])
 
     enqueueMany = enqueue_many
 
@@ -167,7 +170,7 @@ class Events:
 class _TransactionOperations(_Operations):
     @property
     def jobs(self):
-        return Jobs(self._call, self._tx)
+        return Jobs(self._call, [self._tx])
 
 
 def _bound(params):
@@ -189,13 +192,14 @@ class Database(_Operations):
 
     def __init__(self, call):
         super().__init__(call, None)
+        self.open_transactions = []
 
     def transaction(self, work=None):
         """
         `with db.transaction() as tx:` keeps what the block does whole, or drops it when the block raises.
         `db.transaction(work)` does the same around `work(tx)`, which may be an `async def`, and answers its result.
         """
-        transaction = Transaction(self._call)
+        transaction = Transaction(self._call, self.open_transactions)
         return transaction if work is None else _within(transaction, work)
 
 
@@ -214,8 +218,9 @@ async def _awaited(transaction, result):
 
 
 class Transaction:
-    def __init__(self, call):
+    def __init__(self, call, open_transactions):
         self._call = call
+        self._open = open_transactions
         self._tx = None
         self._handed_over = False
 
@@ -226,12 +231,15 @@ class Transaction:
     def __enter__(self):
         if self._tx is None:
             self._tx = self._call('db.begin', {})
+            self._open.append(self._tx)
         return _TransactionOperations(self._call, self._tx)
 
     def __exit__(self, kind, error, trace):
         if self._handed_over:
             self._handed_over = False
-        elif kind is None:
+            return
+        self._open.remove(self._tx)
+        if kind is None:
             self._call('db.commit', {'tx': self._tx})
         else:
             self._roll_back()
@@ -454,7 +462,7 @@ class Sdk:
         self.background = background.Background()
         self.wait_until = self.waitUntil = self.background.add
         self.as_caller = self.asCaller = AsCaller(call)
-        self.jobs = Jobs(call)
+        self.jobs = Jobs(call, self.db.open_transactions)
         self.events = Events(call)
         # 1 for the first run of a job.
         self.attempt = message.get('attempt', 1)

@@ -2,9 +2,11 @@
 /** The object that a handler gets beside its payload (interface, "Functions"). */
 const createSdk = ({ call, log, env, projectId, caller, request, attempt, waitUntil }) => {
   let storage;
+  const open = new Set();
   return Object.freeze({
-    db: createDb(call, createJobs),
-    jobs: createJobs(call, null),
+    db: createDb(call, open),
+    // Within the callback of a transaction, as far as that can be known: when it is the only one that is open.
+    jobs: createJobs(call, () => (open.size === 1 ? [...open][0] : null)),
     events: createEvents(call),
     attempt,
     asCaller: Object.freeze({ db: createDb((op, args) => call(`asCaller.${op}`, args)) }),
@@ -43,9 +45,10 @@ function createFlags(call, user) {
 }
 
 /** Jobs that run functions of the project. Those of a transaction exist only if it commits. */
-function createJobs(call, tx) {
+function createJobs(call, transaction) {
   const enqueueMany = async (slug, jobs) => {
     if (!Array.isArray(jobs)) throw new TypeError('jobs.enqueueMany needs a list of jobs');
+    const tx = transaction();
     return call(tx === null ? 'jobs.enqueue' : 'db.enqueue', { tx, slug, jobs });
   };
   return Object.freeze({
@@ -66,20 +69,26 @@ function createEvents(call) {
   });
 }
 
-/** The project's own database. Names of tables and columns are quoted outside, values are bound there. */
-function createDb(call, jobsOf = null) {
+/**
+ * The project's own database. Names of tables and columns are quoted outside, values are bound there.
+ * @param open holds the transactions that may enqueue jobs while they are open; null: those of this database may not
+ */
+function createDb(call, open = null) {
   return Object.freeze({
     ...operations(call, null),
     /** The changes that `work` makes through its argument are kept whole, or not at all when it throws. */
     transaction: async (work) => {
       if (typeof work !== 'function') throw new TypeError('db.transaction needs a function');
       const tx = await call('db.begin', {});
+      open?.add(tx);
       try {
-        const jobs = jobsOf && { jobs: jobsOf(call, tx) };
+        const jobs = open && { jobs: createJobs(call, () => tx) };
         const result = await work(Object.freeze({ ...operations(call, tx), ...jobs }));
+        open?.delete(tx);
         await call('db.commit', { tx });
         return result;
       } catch (error) {
+        open?.delete(tx);
         await call('db.rollback', { tx }).catch(() => undefined);
         throw error;
       }
