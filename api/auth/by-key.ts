@@ -55,11 +55,13 @@ const ofKind = { secret: 'service', publishable: 'anon' } as const;
 
 const claimsOf = { service: '{"role":"service_role"}', anon: '{"role":"anon"}' } as const;
 
-const requireActive = ({ status }: Project): void => {
+/** @throws {ServiceError} `project_not_ready` */
+export const requireActive = ({ status }: Project): void => {
   if (status !== 'active') throw new ServiceError('project_not_ready', `The project is ${status}, not active.`);
 };
 
-const timeoutOf = (project: Project, role: DataCaller['role']): number =>
+/** How long a statement of that role may take, in ms. */
+export const timeoutOf = (project: Project, role: DataCaller['role']): number =>
   statementTimeoutsOf(project)[role === 'service' ? 'secret' : role];
 
 export const keyCaller = (project: Project, found: FoundKey | undefined): DataCaller => {

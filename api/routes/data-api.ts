@@ -1,9 +1,12 @@
 import { z } from 'zod';
-import { withKey } from '#api/access.ts';
-import type { BaseCall, DataCall } from '#api/call.ts';
+import { type InProject, inProject, withKey } from '#api/access.ts';
+import { requireActive, timeoutOf } from '#api/auth/by-key.ts';
+import type { BaseCall, Call, DataCall } from '#api/call.ts';
 import { type Endpoint, type Method, RawReply } from '#api/endpoint.ts';
 import { type RawRequest, rawEndpoint } from '#api/raw-endpoint.ts';
 import type { Dialect, RestAnswer, Target } from '#domain/data-api/rest/request.ts';
+import type { DataCaller } from '#domain/data-api/data-api.ts';
+import { seenAs } from '#domain/end-users/seen-as.ts';
 import { type RestCall, type RestDeps, answerRest, answerRestBatch } from '#domain/data-api/rest/rest.ts';
 
 /** One address under which the REST API of a project's tables is served, and how it differs from the others. */
@@ -13,6 +16,8 @@ interface Mount {
   readonly returnsCreated: boolean;
   /** Rows have addresses of their own: `{table}/{id}`. */
   readonly rows: boolean;
+  /** For members of the project, in place of keys and tokens of its users. */
+  readonly byMembers?: true;
 }
 
 const ours = { bareEquality: false, returnsCreated: true, rows: false };
@@ -25,6 +30,7 @@ const mounts: readonly Mount[] = [
   { root: '/p/{ref}/rest/v1', ...alias },
   { root: '/rest/v1', ...alias },
   { root: '/api/data', bareEquality: true, returnsCreated: true, rows: true },
+  { root: '/projects/{project_id}/rest/v1', ...alias, byMembers: true },
 ];
 
 type Calls = BaseCall & DataCall;
@@ -40,7 +46,7 @@ const depsOf = ({ deps }: Calls): RestDeps => ({
 });
 
 const dialectOf = ({ root, bareEquality, returnsCreated }: Mount, params: RawRequest['params']): Dialect => ({
-  root: root.replace('{ref}', params['ref'] ?? ''),
+  root: root.replace(/\{(\w+)\}/, (_, name: string) => params[name] ?? ''),
   bareEquality,
   returnsCreated,
 });
@@ -127,36 +133,46 @@ const reading = z.object({
   offset: z.string().optional(),
 });
 
-const access = withKey('secret', 'publishable', 'user');
-const common = { area: 'data', access, rate: 'data', bodyLimit: 'json' } as const;
+type Handle = (request: RawRequest, call: Calls) => Promise<RawReply>;
+type Definition = Pick<Parameters<typeof rawEndpoint>[0], 'method' | 'path' | 'summary' | 'query'>;
+
+const keyAccess = withKey('secret', 'publishable', 'user');
+
+/** A member is the project itself, or looks through the eyes that `X-Plinth-As` names. */
+const memberCaller = async (request: RawRequest, { deps, project }: Call<InProject>): Promise<DataCaller> => {
+  requireActive(project);
+  const as = await seenAs(deps.endUsers.authDb, project.id, request.header('x-plinth-as'));
+  return { projectId: project.id, ...as, timeoutMs: timeoutOf(project, as.role) };
+};
+
+const mounted = ({ byMembers }: Mount, definition: Definition, handle: Handle): Endpoint => {
+  const common = { ...definition, area: 'data', bodyLimit: 'json' } as const;
+  if (byMembers !== true) return rawEndpoint({ ...common, access: keyAccess, rate: 'data', handle });
+  return rawEndpoint({
+    ...common,
+    access: inProject(definition.method === 'get' ? 'viewer' : 'developer'),
+    rate: 'dashboard',
+    handle: async (request, call) => handle(request, { ...call, key: null, caller: await memberCaller(request, call) }),
+  });
+};
 
 const endpointsOf = (mount: Mount, { path, target, methods }: Route): Endpoint[] =>
-  (Object.entries(methods) as [Method, string][]).map(([method, summary]) =>
-    rawEndpoint({
-      ...common,
-      method,
-      path: `${mount.root}${path}`,
-      summary,
-      ...(method === 'get' && target === targets.table && { query: reading }),
-      handle: async (request, call) => {
-        const dataRequest = { target: target(request.params), request, body: await bodyOf(request) };
-        return reply(await answerRest(depsOf(call), callOf(mount, dataRequest, call)), call);
-      },
-    }),
-  );
-
-const batchOf = (mount: Mount): Endpoint =>
-  rawEndpoint({
-    ...common,
-    method: 'post',
-    path: `${mount.root}/rpc/$batch`,
-    summary: 'Several requests in one transaction: all of them, or none',
-    handle: async (request, call) => {
-      const target = { kind: 'function', name: '$batch' } as const;
-      const dataRequest = callOf(mount, { target, request, body: await request.body() }, call);
-      return reply(await answerRestBatch(depsOf(call), dataRequest, mount.rows), call);
-    },
+  (Object.entries(methods) as [Method, string][]).map(([method, summary]) => {
+    const query = method === 'get' && target === targets.table ? { query: reading } : {};
+    return mounted(mount, { method, path: `${mount.root}${path}`, summary, ...query }, async (request, call) => {
+      const dataRequest = { target: target(request.params), request, body: await bodyOf(request) };
+      return reply(await answerRest(depsOf(call), callOf(mount, dataRequest, call)), call);
+    });
   });
+
+const batchOf = (mount: Mount): Endpoint => {
+  const summary = 'Several requests in one transaction: all of them, or none';
+  return mounted(mount, { method: 'post', path: `${mount.root}/rpc/$batch`, summary }, async (request, call) => {
+    const target = { kind: 'function', name: '$batch' } as const;
+    const dataRequest = callOf(mount, { target, request, body: await request.body() }, call);
+    return reply(await answerRestBatch(depsOf(call), dataRequest, mount.rows), call);
+  });
+};
 
 /**
  * The REST API of projects' tables (interface, "Auto data API"; contract, section 5), once for each of its addresses.
