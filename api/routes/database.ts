@@ -11,6 +11,7 @@ import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { page, text, wholeNumber } from '../fields.ts';
 import { inTurn } from '../idempotency.ts';
 import { area, projectPath, queryAnswer, slowQuery, tablePath } from '#api/shapes/database.ts';
+import { schemaEndpoints } from './database/schema.ts';
 import { tableEndpoints } from './database/tables.ts';
 
 const maxParams = 65_535;
@@ -83,4 +84,4 @@ const dataEndpoints: readonly Endpoint[] = [
 ];
 
 /** A project's database, as its makers see it (interface, "Database"; contract, section 5). */
-export const databaseEndpoints: readonly Endpoint[] = [...tableEndpoints, ...dataEndpoints];
+export const databaseEndpoints: readonly Endpoint[] = [...schemaEndpoints, ...tableEndpoints, ...dataEndpoints];

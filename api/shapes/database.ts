@@ -81,6 +81,43 @@ export const tableDescription = z.object({
   row_level_security: z.object({ enabled: z.boolean(), forced: z.boolean(), policies: z.array(policy) }),
 });
 
+const schemaIndex = index
+  .omit({ columns: true, predicate: true })
+  .extend({ scans: z.int().describe('0: never used since the statistics began.'), bytes: z.int() });
+
+const schemaTable = z.object({
+  schema: z.string(),
+  name: z.string(),
+  kind: tableDescription.shape.kind,
+  comment: z.string().nullable(),
+  columns: z.array(column.omit({ primary_key: true })),
+  primary_key: names,
+  foreign_keys: z.array(foreignKey),
+  checks: tableDescription.shape.checks,
+  indexes: z.array(schemaIndex),
+  policies: z.array(policy),
+  triggers: z.array(z.object({ name: z.string(), enabled: z.boolean(), definition: z.string() })),
+  rls: z.object({ enabled: z.boolean(), forced: z.boolean() }),
+  row_estimate: z.int().nullable().describe('The server’s; null: it has none yet.'),
+});
+
+export const wholeSchema = z.object({
+  schemas: names,
+  tables: z.array(schemaTable),
+  enums: z.array(z.object({ schema: z.string(), name: z.string(), values: names })),
+  functions: z.array(
+    z.object({
+      schema: z.string(),
+      name: z.string(),
+      arguments: z.string(),
+      returns: z.string().nullable(),
+      language: z.string(),
+      volatility: z.enum(['immutable', 'stable', 'volatile']),
+      security_definer: z.boolean(),
+    }),
+  ),
+});
+
 export const queryAnswer = z.object({
   rows: z.array(z.record(z.string(), z.unknown())),
   row_count: z.int().describe('What came back, or what was changed.'),
