@@ -1,3 +1,4 @@
+import type { Scope } from '#domain/accounts/scopes.ts';
 import type { Role } from '#domain/teams/store.ts';
 
 /** The callers that an endpoint admits. Every endpoint declares one of these; the API refuses to start otherwise. */
@@ -10,6 +11,10 @@ export interface Everyone {
 }
 export interface SignedIn {
   readonly kind: 'signed-in';
+  /** The scope that a personal access token needs. Left out: only a sign-in may call it. */
+  readonly scope?: Scope;
+  /** Only the cookie of the dashboard opens it: it is a page that a person looks at. */
+  readonly byCookie?: true;
 }
 export interface InProject {
   readonly kind: 'project';
@@ -46,8 +51,12 @@ export type Access = Everyone | SignedIn | InProject | InOrganization | WithKey 
 
 /** Anyone, signed in or not. */
 export const everyone: Everyone = { kind: 'everyone' };
-/** Any user with a valid access token. */
+/** Any user with a valid access token, but for personal ones. */
 export const signedIn: SignedIn = { kind: 'signed-in' };
+/** Any user, by a personal access token of that scope, too. */
+export const signedInWith = (scope: Scope): SignedIn => ({ kind: 'signed-in', scope });
+/** A user who is signed in to the dashboard. */
+export const signedInByCookie: SignedIn = { kind: 'signed-in', byCookie: true };
 /** A member of the organization that owns the project of the path. */
 export const inProject = (role: Role): InProject => ({ kind: 'project', role });
 /** A member of the organization of `X-Org-Id`, else of the caller's own. */

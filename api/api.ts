@@ -5,6 +5,7 @@ import { openAssistant } from '#domain/assistant/assistant.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
 import { createMembers } from '#domain/accounts/callers.ts';
+import { createCredentialUse } from '#domain/accounts/use.ts';
 import { createFunctionVersions } from '#domain/functions/functions.ts';
 import { createPythonChecker } from '#domain/functions/python.ts';
 import { createPaypal } from '#domain/integrations/paypal.ts';
@@ -121,8 +122,9 @@ const listenerFor = (deps: Deps, redis: Redis): RequestListener => {
 };
 
 /** The callers and functions that calls recall. */
-const memoryOfCalls = (db: ControlDb): Pick<Deps, 'members' | 'functionVersions'> => ({
+const memoryOfCalls = (db: ControlDb, log: Log): Pick<Deps, 'members' | 'functionVersions' | 'credentialUse'> => ({
   members: createMembers(),
+  credentialUse: createCredentialUse(db, log),
   functionVersions: createFunctionVersions(db),
 });
 
@@ -161,7 +163,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const [compiler, json] = [createCompiler(), createJsonParser()];
   const { subscriber } = queues;
   const ai = await openAi({ ...queues, config, platform, egress, json, isSubscribed: subscriber.isSubscribed, log });
-  const calls = memoryOfCalls(platform.db);
+  const calls = memoryOfCalls(platform.db, log);
   const data = openDataDeps({ config, log, platform, ai, egress, ...calls, ...queues });
   const files = await openStorage({ config, platform, data, ...queues, log });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
@@ -200,7 +202,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       accepting = false;
       await closeServer(server);
       rateLimiter.close();
-      await Promise.all([files.expiry.stop(), data.flags.stop(), mails.stop()]);
+      await Promise.all([files.expiry.stop(), data.flags.stop(), mails.stop(), calls.credentialUse.stop()]);
       compiler.close();
       await ai.close();
       await json.close();

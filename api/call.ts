@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Deps } from './deps.ts';
 import type { Access, Everyone, InOrganization, InProject, Operator, SignedIn, WithKey } from './access.ts';
+import type { Credential } from '#domain/accounts/callers.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import type { User } from '#domain/users/users.ts';
 import type { DataCaller } from '#domain/data-api/data-api.ts';
@@ -63,10 +64,12 @@ export interface BaseCall {
 export interface SignInCall {
   readonly user: User;
   readonly signInId: string;
+  readonly credential: Credential;
 }
 
 export interface ProjectCall extends SignInCall {
   readonly project: Project;
+  /** The member's, or less where a token's scope allows less. */
   readonly role: Role;
   /** Left out: the database was asked. */
   readonly member?: RecalledMember | undefined;

@@ -1,6 +1,7 @@
 import type { Ai } from '#domain/ai/ai.ts';
 import type { Flags } from '#domain/flags/open.ts';
 import type { Members } from '#domain/accounts/callers.ts';
+import type { CredentialUse } from '#domain/accounts/use.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
@@ -93,6 +94,8 @@ export interface Deps {
   readonly endUserMails: Pick<Poller, 'wake'>;
   /** Members of projects, by the access token that they show. */
   readonly members: Members;
+  /** Notes when cookies and personal access tokens were used. */
+  readonly credentialUse: CredentialUse;
   /** Functions as callers name them. */
   readonly functionVersions: FunctionVersions;
   readonly rateLimiter: RateLimiter;

@@ -13,10 +13,10 @@ import type { RateClass } from './rate-limit.ts';
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete' | 'options';
 export type BodyLimit = 'json' | 'function' | 'deploy' | 'ai' | 'import' | 'flags';
 /**
- * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or storage, OAuth's or
- * OpenFeature's clients read them, or as a page for people.
+ * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or storage, OAuth's,
+ * OpenFeature's or RFC 8628's clients read them, or as a page for people.
  */
-export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'ofrep' | 'storage' | 'page';
+export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'ofrep' | 'storage' | 'device' | 'page';
 
 /**
  * Reads a body that is too large for the event loop.

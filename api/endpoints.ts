@@ -1,4 +1,5 @@
 import type { Endpoint } from './endpoint.ts';
+import { devicePages } from './pages/device.ts';
 import { invitePages } from './pages/invite.ts';
 import { verifyLinkPages } from './pages/verify-link.ts';
 import { accountPages } from './pages/account.ts';
@@ -71,6 +72,7 @@ export const endpoints: readonly Endpoint[] = [
   ...accountEndpoints,
   ...accountPages,
   ...invitePages,
+  ...devicePages,
   ...teamEndpoints,
   ...projectEndpoints,
   ...apiKeyEndpoints,

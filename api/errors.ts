@@ -64,6 +64,13 @@ const sendStorageError = (ctx: Context, error: ServiceError): void => {
   ctx.body = JSON.stringify({ statusCode: String(error.status), error: error.code, ...body });
 };
 
+/** RFC 8628, section 3.5, beside our own. */
+const sendDeviceError = (ctx: Context, error: ServiceError): void => {
+  ctx.status = error.status;
+  ctx.type = 'application/json; charset=utf-8';
+  ctx.body = JSON.stringify({ error: error.code, ...errorBody(error, String(ctx.state['requestId'])) });
+};
+
 const sendOpenAiError = (ctx: Context, error: ServiceError): void => {
   ctx.set(openAiErrorHeaders(error));
   ctx.status = error.status;
@@ -139,6 +146,7 @@ const senders: Readonly<Record<ErrorForm, (ctx: Context, error: ServiceError) =>
   oauth: sendOAuthError,
   ofrep: sendOfrepError,
   storage: sendStorageError,
+  device: sendDeviceError,
   page: sendErrorPage,
 };
 

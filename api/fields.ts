@@ -23,6 +23,8 @@ export const email = z
 /** In small letters, as it is stored: some are compared as text. */
 export const id = z.uuid({ error: 'must be a UUID' }).toLowerCase();
 
+export const orgId = z.string().regex(/^[a-z][a-z0-9]{15}$/, { error: 'must be the id of an organization' });
+
 export const role = z.enum(['viewer', 'developer', 'admin', 'owner']);
 
 export const plan = z.enum(['free', 'pro', 'enterprise']);

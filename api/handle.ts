@@ -10,6 +10,7 @@ import type { Access } from './access.ts';
 import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
+import { checkCookieUse } from './auth/session-cookie.ts';
 import { bodyRules } from './http/body-rules.ts';
 import { noGivenBody, readAnyBody } from './http/any-body.ts';
 import { type JsonBody, bodySoonAtHand, readBody, readBodyInThread, readJsonBody } from './http/body.ts';
@@ -282,6 +283,7 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   ctx.set('Cache-Control', 'no-store');
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const caller = await authenticate(endpoint.access, ctx, deps, params);
+  if (caller.credential?.kind === 'cookie') checkCookieUse(endpoint, ctx, deps);
   takeRate(endpoint, ctx, deps, caller);
   const owner = ownerOf(ctx, caller);
   ctx.state['owner'] = owner;

@@ -4,6 +4,7 @@ import { deleteOldCalls, sweepAiUsage } from '#domain/ai/usage/roll-up.ts';
 
 import { sweepFailures } from '#domain/accounts/proof.ts';
 import { sweepChallenges } from '#domain/accounts/codes.ts';
+import { sweepDeviceRequests } from '#domain/accounts/devices.ts';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { createLimitsSweep } from '#domain/database/usage.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
@@ -204,6 +205,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'mails of the platform': () => sweepPlatformMail(deps.db),
   'workers that were seen': () => sweepSeen(deps.db),
   'sign-ins': () => sweepSignIns(deps.db),
+  'device-requests': () => sweepDeviceRequests(deps.db),
   'sign-ins that wait for a factor': () => sweepChallenges(deps.db),
   'failed sign-ins': () => sweepFailures(deps.db),
   'sign-ins of projects’ users': () =>

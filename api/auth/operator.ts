@@ -1,9 +1,9 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Context } from 'koa';
-import { ServiceError } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
 import type { Deps } from '../deps.ts';
 import { bearerOf, unauthenticated } from './credentials.ts';
+import { changes, requireOwnOrigin } from './own-origin.ts';
 
 /**
  * Operators present their token as Bearer. In a browser they exchange it for a cookie that scripts cannot read and that
@@ -44,25 +44,9 @@ export const sessionCookie = (token: string, secure: boolean): string =>
 /** The `Set-Cookie` that ends the browser's session. */
 export const endedCookie = (secure: boolean): string => cookie('', 0, secure);
 
-const originOf = (url: string): string | undefined => URL.parse(url)?.origin;
-
-/**
- * A browser sends the cookie by itself, so a change must come from our own page. SameSite=Strict says so already, but
- * takes every host below the same registrable domain for one's own.
- * @throws {ServiceError} `forbidden`
- */
-const requireOwnOrigin = (ctx: Context, { config }: Pick<Deps, 'config'>): void => {
-  const origin = originOf(ctx.get('origin'));
-  const own = [`${ctx.protocol}://${ctx.host}`, config.PLINTH_BASE_URL ?? ''].map(originOf);
-  if (origin !== undefined && own.includes(origin)) return;
-  throw new ServiceError('forbidden', 'This change did not come from the operators’ page.');
-};
-
-const changes = (ctx: Context): boolean => ctx.method !== 'GET' && ctx.method !== 'HEAD';
-
 /**
  * Lets operators pass: by Bearer, else by the cookie of the page.
- * @throws {ServiceError} `unauthenticated`; `forbidden` for a change that another page asks for
+ * @throws {ServiceError} `unauthenticated`; `origin_refused` for a change that another page asks for
  */
 export const requireOperator = (ctx: Context, deps: Pick<Deps, 'config'>): void => {
   const token = deps.config.PLINTH_OPS_TOKEN;

@@ -2,12 +2,15 @@ import { z } from 'zod';
 import { logIn, signUp } from '#domain/accounts/accounts.ts';
 import { hashPassword } from '#domain/accounts/passwords.ts';
 import { requestReset, resetPassword, userOfReset } from '#domain/accounts/resets.ts';
-import { endSignIn, refresh } from '#domain/accounts/sign-ins.ts';
+import { endSignIn, refresh, tokenForm } from '#domain/accounts/sign-ins.ts';
 import { everyone, signedIn } from '../access.ts';
 import { password, requestOf, signedInAnswer, signedInAs } from '#api/shapes/accounts.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { email, name, text } from '../fields.ts';
 import { factorEndpoints } from './accounts/factors.ts';
+import { dashboardSessionEndpoints } from './accounts/dashboard-session.ts';
+import { deviceEndpoints } from './accounts/devices.ts';
+import { personalTokenEndpoints } from './accounts/personal-tokens.ts';
 import { profileEndpoints, sessionEndpoints } from './accounts/profile.ts';
 
 const area = 'accounts';
@@ -17,6 +20,9 @@ export const accountEndpoints: readonly Endpoint[] = [
   ...profileEndpoints,
   ...sessionEndpoints,
   ...factorEndpoints,
+  ...personalTokenEndpoints,
+  ...dashboardSessionEndpoints,
+  ...deviceEndpoints,
   endpoint({
     method: 'post',
     path: '/auth/signup',
@@ -47,7 +53,8 @@ export const accountEndpoints: readonly Endpoint[] = [
     transaction: 'none',
     body: z.strictObject({ email, password: text(128) }),
     response: signedInAnswer,
-    handle: async ({ body }, call) => signedInAs(await logIn(call.deps.db, body, requestOf(call))),
+    handle: async ({ body }, call) =>
+      signedInAs(await logIn(call.deps.db, body, { ...requestOf(call), form: tokenForm })),
   }),
   endpoint({
     method: 'post',

@@ -16,13 +16,13 @@ import {
   statementTimeoutsOf,
   updateProject,
 } from '#domain/projects/store.ts';
-import { atLeast, organizationFor } from '#domain/teams/store.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { projectProvision } from '#queues/project-provision.ts';
-import { type InProject, type SignedIn, inProject, signedIn } from '../access.ts';
+import { type InProject, type SignedIn, inProject, signedInWith } from '../access.ts';
+import { requireOrganization } from '../auth/authenticate.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
-import { id, instant, name, page, plan, shownOnce } from '../fields.ts';
+import { id, instant, name, orgId, page, plan, shownOnce } from '../fields.ts';
 import { finishDeletion } from '../project-deletion.ts';
 import { restUrl } from '#api/http/rest-url.ts';
 
@@ -31,8 +31,6 @@ const area = 'projects';
 export const slug = z.string().regex(/^[a-z][a-z0-9_]{0,30}$/, {
   error: 'must begin with a letter a-z and go on with at most 30 letters a-z, digits or underscores',
 });
-
-const orgId = z.string().regex(/^[a-z][a-z0-9]{15}$/, { error: 'must be the id of an organization' });
 
 const project = z.object({
   id,
@@ -103,11 +101,7 @@ const shown = (row: Project, call: Pick<Call<SignedIn>, 'deps' | 'baseUrl'>): z.
 });
 
 const organizationToCreateIn = async (call: Call<SignedIn>, orgId: string | undefined): Promise<string> => {
-  const organization = await organizationFor(call.db, call.user.id, orgId);
-  if (organization === undefined) throw notFound('organization');
-  if (!atLeast(organization.role, 'developer')) {
-    throw new ServiceError('forbidden', `Creating projects needs the role developer; yours is ${organization.role}.`);
-  }
+  const { organization } = await requireOrganization(call.db, call, orgId, 'developer');
   return organization.id;
 };
 
@@ -132,7 +126,7 @@ const createEndpoint = jobEndpoint({
   path: '/projects',
   area,
   summary: 'Make a project with its own database; answers when the database is usable',
-  access: signedIn,
+  access: signedInWith('write'),
   body: z.strictObject({
     name,
     org_id: orgId.optional(),
@@ -192,11 +186,14 @@ export const projectEndpoints: readonly Endpoint[] = [
     path: '/projects',
     area,
     summary: 'The projects of all your organizations, newest first',
-    access: signedIn,
+    access: signedInWith('read'),
     query: page.extend({ org_id: orgId.optional() }),
     response: z.object({ projects: z.array(project), total: z.int() }),
     handle: async ({ query }, call) => {
-      const { projects, total } = await projectsOf(call.db, call.user.id, { ...query, orgId: query.org_id });
+      const { orgId: only } = call.credential;
+      if (only !== null && query.org_id !== undefined && query.org_id !== only) return { projects: [], total: 0 };
+      const filter = { ...query, orgId: query.org_id ?? only ?? undefined };
+      const { projects, total } = await projectsOf(call.db, call.user.id, filter);
       return { projects: projects.map((row) => shown(row, call)), total };
     },
   }),

@@ -12,7 +12,7 @@ import {
   resendInvite,
   transferOrganization,
 } from '#domain/teams/teams.ts';
-import { inOrganization, signedIn } from '../access.ts';
+import { inOrganization, signedIn, signedInWith } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { finishDeletions } from '../project-deletion.ts';
 import { email, id, instant, name, page, role, shownOnce } from '../fields.ts';
@@ -60,9 +60,10 @@ const organizationEndpoints: readonly Endpoint[] = [
     path: '/team/orgs',
     area,
     summary: 'The organizations you are a member of',
-    access: signedIn,
+    access: signedInWith('read'),
     response: z.array(organization.extend({ role, is_own: z.boolean() })),
-    handle: (_input, { db, user }) => organizationsOf(db, user.id),
+    handle: async (_input, { db, user, credential: { orgId } }) =>
+      (await organizationsOf(db, user.id)).filter(({ org_id: one }) => orgId === null || one === orgId),
   }),
   endpoint({
     method: 'post',

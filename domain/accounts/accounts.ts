@@ -1,6 +1,7 @@
 /*
  * Accounts of people. This file has signing up and signing in, with the second factor as a second step. sign-ins.ts has
- * the tokens and the list of sessions; passwords.ts hashes; codes.ts has codes of second factors, and factors.ts sets a
+ * the tokens and the list of sessions, personal-tokens.ts those of programs, devices.ts sign-ins that are approved in a
+ * browser, use.ts notes when tokens were used; passwords.ts hashes; codes.ts has codes of second factors, and factors.ts sets a
  * factor up. proof.ts proves who the user is before a change, and counts failures; profile.ts changes and deletes the
  * own account; resets.ts mails links for a forgotten password; join.ts accepts an invite. store.ts has the rows of
  * mailed links.
@@ -23,7 +24,7 @@ import {
   takeCode,
 } from './codes.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
-import { type SignInOrigin, type Tokens, signIn } from './sign-ins.ts';
+import { type SignInForm, type SignInOrigin, type Tokens, signIn, tokenForm } from './sign-ins.ts';
 import {
   type User,
   type UserWithPassword,
@@ -33,9 +34,9 @@ import {
   lockUser,
 } from '#domain/users/users.ts';
 
-export interface SignedInUser {
+export interface SignedInUser<T = Tokens> {
   readonly user: User;
-  readonly tokens: Tokens;
+  readonly tokens: T;
 }
 
 export interface SignUpInput {
@@ -70,37 +71,40 @@ export const signUp = async (db: ControlDb, input: SignUpInput, origin: RequestO
     async (tx) => {
       const user = await insertUser(tx, { id, email: input.email, fullName: input.fullName, passwordHash });
       await insertOwnOrganization(tx, user);
-      const started = await signIn(tx, { id, password_hash: passwordHash }, origin);
+      const started = await signIn(tx, { id, password_hash: passwordHash }, origin, tokenForm);
       if (started === undefined) throw new Error('a new user cannot sign in');
-      const { id: _id, ...tokens } = started;
-      return { user, tokens };
+      return { user, tokens: started.tokens };
     },
     actingAs(actorOf({ id, email: input.email }, origin)),
   );
 };
 
-/** Where and with what a request to sign in comes. */
+/** Where a request to sign in comes from. */
 export interface SignInRequest {
   readonly origin: RequestOrigin;
   /** False with `PLINTH_RATE_LIMITS=off`. */
   readonly isLimited: boolean;
 }
 
-type Method = 'password' | FactorMethod;
+/** The same, and what it is to be answered with. */
+export interface SignInOrder<T> extends SignInRequest {
+  readonly form: SignInForm<T>;
+}
+
+type Method = 'password' | FactorMethod | 'device';
 
 /** Begins a sign-in and writes it down in the audit log; undefined when the password was changed meanwhile. */
-const begin = async (
+export const beginSignIn = async <T>(
   tx: Queryable,
   user: UserWithPassword,
-  request: SignInRequest,
+  { origin, form }: Pick<SignInOrder<T>, 'origin' | 'form'>,
   method: Method,
-): Promise<Tokens | undefined> => {
-  const started = await signIn(tx, user, request.origin);
+): Promise<T | undefined> => {
+  const started = await signIn(tx, user, origin, form);
   if (started === undefined) return undefined;
-  const { id: targetId, ...tokens } = started;
-  const actor = actorOf(user, request.origin);
-  await noteAccount(tx, user.id, { actor, action: 'sign_in.create', targetId, after: { method } });
-  return tokens;
+  const actor = actorOf(user, origin);
+  await noteAccount(tx, user.id, { actor, action: 'sign_in.create', targetId: started.id, after: { method } });
+  return started.tokens;
 };
 
 const challengeMinutes = 5;
@@ -118,8 +122,6 @@ const challenge = async (tx: Queryable, userId: string): Promise<Challenge> => {
   return { factorToken };
 };
 
-const isChallenge = (outcome: Tokens | Challenge): outcome is Challenge => 'factorToken' in outcome;
-
 const factorRequired = ({ factorToken }: Challenge): ServiceError =>
   new ServiceError('factor_required', 'This account asks for a second factor.', {
     details: { factor_token: factorToken, expires_in: challengeMinutes * 60 },
@@ -132,11 +134,11 @@ const shown = ({ password_hash: _hash, ...user }: UserWithPassword): User => use
  * Unknown address and wrong password answer alike, in words and in time.
  * @throws {ServiceError} `invalid_credentials`, `rate_limited`; `factor_required` with the token for `logInWithFactor`
  */
-export const logIn = async (
+export const logIn = async <T>(
   db: ControlDb,
   { email, password }: { readonly email: string; readonly password: string },
-  request: SignInRequest,
-): Promise<SignedInUser> => {
+  request: SignInOrder<T>,
+): Promise<SignedInUser<T>> => {
   const attempt = await beginAttempt(db, email, request.isLimited);
   const found = await findUserByEmail(db, email);
   const matches = await verifyPassword(password, found?.password_hash);
@@ -144,16 +146,20 @@ export const logIn = async (
     found && matches
       ? await db.transaction(async (tx) =>
           (await findFactor(tx, found.id))?.verified_at
-            ? challenge(tx, found.id)
-            : begin(tx, found, request, 'password'),
+            ? { challenge: await challenge(tx, found.id) }
+            : { tokens: await beginSignIn(tx, found, request, 'password') },
         )
       : undefined;
-  if (found === undefined || outcome === undefined) {
+  const tokens = outcome && 'tokens' in outcome ? outcome.tokens : undefined;
+  if (outcome && 'challenge' in outcome) {
+    await attempt.refund();
+    throw factorRequired(outcome.challenge);
+  }
+  if (found === undefined || tokens === undefined) {
     throw new ServiceError('invalid_credentials', 'The e-mail address or the password is wrong.');
   }
-  await (isChallenge(outcome) ? attempt.refund() : attempt.clear());
-  if (isChallenge(outcome)) throw factorRequired(outcome);
-  return { user: shown(found), tokens: outcome };
+  await attempt.clear();
+  return { user: shown(found), tokens };
 };
 
 const userOfChallenge = async (db: Queryable, hash: Buffer): Promise<UserWithPassword> => {
@@ -170,11 +176,11 @@ const userOfChallenge = async (db: Queryable, hash: Buffer): Promise<UserWithPas
  * @throws {ServiceError} `unauthenticated` for a token that is used, too old or was never given out;
  * `invalid_credentials` for a wrong code, `rate_limited`
  */
-export const logInWithFactor = async (
+export const logInWithFactor = async <T>(
   { db, sealer }: { readonly db: ControlDb; readonly sealer: Sealer },
   { factorToken, code }: Challenge & { readonly code: string },
-  request: SignInRequest,
-): Promise<SignedInUser> => {
+  request: SignInOrder<T>,
+): Promise<SignedInUser<T>> => {
   const hash = hashToken(factorToken);
   const { email } = await userOfChallenge(db, hash);
   const attempt = await beginCodeAttempt(db, email, request.isLimited);
@@ -186,7 +192,7 @@ export const logInWithFactor = async (
     const method = await takeCode({ db: tx, sealer }, id, code);
     if (method === undefined) return failChallenge(tx, hash, maxCodes);
     await deleteChallenge(tx, hash);
-    const tokens = await begin(tx, user, request, method);
+    const tokens = await beginSignIn(tx, user, request, method);
     return tokens && { user: shown(user), tokens };
   });
   if (!done) throw new ServiceError('invalid_credentials', 'The code is wrong, or was used before.');

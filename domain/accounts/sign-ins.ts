@@ -10,8 +10,13 @@ import type { Actor } from '#domain/audit/actor.ts';
 export const accessTokenSeconds = 3600;
 const refreshTokenSeconds = 30 * 24 * 3600;
 
+/** A cookie that nobody uses ends after this, and any cookie after so many days. */
+export const cookieHours = 12;
+export const cookieDays = 30;
+
 const accessTokenPrefix = 'plinth_at';
 const refreshTokenPrefix = 'plinth_rt';
+const cookiePrefix = 'plinth_cs';
 
 export interface Tokens {
   readonly access_token: string;
@@ -23,7 +28,21 @@ export interface SignInOrigin {
   readonly userAgent: string | undefined;
 }
 
-const issueTokens = async (db: Queryable, signInId: string): Promise<Tokens> => {
+/** Gives a new sign-in its tokens. */
+type Issue<T> = (db: Queryable, signInId: string) => Promise<T>;
+
+/** The value of a browser's cookie. */
+const issueCookie: Issue<string> = async (db, signInId) => {
+  const cookie = newToken(cookiePrefix);
+  await db.query(
+    `insert into sign_in_tokens (hash, sign_in_id, kind, expires_at)
+     values ($1, $2, 'cookie', now() + make_interval(hours => ${cookieHours}))`,
+    [hashToken(cookie), signInId],
+  );
+  return cookie;
+};
+
+const issueTokens: Issue<Tokens> = async (db, signInId) => {
   const tokens = { access_token: newToken(accessTokenPrefix), refresh_token: newToken(refreshTokenPrefix) };
   await db.query(
     `insert into sign_in_tokens (hash, sign_in_id, kind, expires_at) values
@@ -40,25 +59,42 @@ const issueTokens = async (db: Queryable, signInId: string): Promise<Tokens> => 
   return tokens;
 };
 
+/** Through what somebody signs in. */
+type SignInKind = 'api' | 'dashboard' | 'device';
+
+/** The kind of a sign-in and the tokens that it begins with. */
+export interface SignInForm<T> {
+  readonly kind: SignInKind;
+  readonly issue: Issue<T>;
+}
+
+/** Tokens for programs. */
+export const tokenForm: SignInForm<Tokens> = { kind: 'api', issue: issueTokens };
+/** A cookie for a browser. */
+export const cookieForm: SignInForm<string> = { kind: 'dashboard', issue: issueCookie };
+/** Tokens for a device whose user approved it elsewhere. */
+export const deviceForm: SignInForm<Tokens> = { kind: 'device', issue: issueTokens };
+
 /**
  * Begins a sign-in: a family of tokens that ends as one. Needs a transaction.
  * @returns undefined when the user is gone or the password was changed since it was checked: the row lock makes this
  * wait for a change that is under way, so that no sign-in with the old password outlives a reset
  */
-export const signIn = async (
+export const signIn = async <T>(
   db: Queryable,
   user: Pick<UserWithPassword, 'id' | 'password_hash'>,
   origin: SignInOrigin,
-): Promise<(Tokens & { readonly id: string }) | undefined> => {
+  { kind, issue }: SignInForm<T>,
+): Promise<{ readonly id: string; readonly tokens: T } | undefined> => {
   const started = await maybeOne(
     db.query<{ id: string }>(
-      `insert into sign_ins (id, user_id, ip, user_agent)
-       select $1, id, $4, $5 from users where id = $2 and password_hash = $3 for share
+      `insert into sign_ins (id, user_id, ip, user_agent, kind)
+       select $1, id, $4, $5, $6 from users where id = $2 and password_hash = $3 for share
        returning id`,
-      [newId(), user.id, user.password_hash, origin.ip, origin.userAgent ?? null],
+      [newId(), user.id, user.password_hash, origin.ip, origin.userAgent ?? null, kind],
     ),
   );
-  return started && { id: started.id, ...(await issueTokens(db, started.id)) };
+  return started && { id: started.id, tokens: await issue(db, started.id) };
 };
 
 /** Ends a sign-in: none of its tokens works any more. */
@@ -66,9 +102,10 @@ export const endSignIn = async (db: Queryable, signInId: string): Promise<void> 
   await db.query('update sign_ins set ended_at = now() where id = $1 and ended_at is null', [signInId]);
 };
 
-/** Sign-ins that wait for a second factor end, too. */
+/** Sign-ins that wait for a second factor end, too, and personal access tokens: who made them is not known. */
 export const endAllSignIns = async (db: Queryable, userId: string): Promise<void> => {
   await deleteChallenges(db, userId);
+  await db.query(`delete from sign_ins where user_id = $1 and kind = 'personal'`, [userId]);
   await db.query('update sign_ins set ended_at = now() where user_id = $1 and ended_at is null', [userId]);
 };
 
@@ -135,7 +172,7 @@ export const sweepSignIns = async (db: Queryable): Promise<void> => {
 /** A sign-in as its user sees it. */
 interface Session {
   readonly id: string;
-  /** Through what: `api`. */
+  /** Through what: `api`, `dashboard` or `device`. */
   readonly kind: string;
   readonly current: boolean;
   readonly created_at: Date;
@@ -145,7 +182,8 @@ interface Session {
   readonly user_agent: string | null;
 }
 
-const living = `s.user_id = $1 and s.ended_at is null and exists (
+// Personal access tokens have a list of their own.
+const living = `s.user_id = $1 and s.kind <> 'personal' and s.ended_at is null and exists (
   select from sign_in_tokens t where t.sign_in_id = s.id and t.expires_at > now() and t.used_at is null)`;
 
 interface SessionsOf {
@@ -181,17 +219,19 @@ export const endSession = async (
   { userId, id, actor }: { readonly userId: string; readonly id: string; readonly actor: Actor },
 ): Promise<void> => {
   const ended = await db.query(
-    'update sign_ins set ended_at = now() where id = $1 and user_id = $2 and ended_at is null returning id',
+    `update sign_ins set ended_at = now()
+     where id = $1 and user_id = $2 and kind <> 'personal' and ended_at is null returning id`,
     [id, userId],
   );
   if (ended.length === 0) throw notFound('sign-in');
   await noteAccount(db, userId, { actor, action: 'sign_in.end', targetId: id });
 };
 
-/** Ends all sign-ins of the user but the caller's own. */
+/** Ends all sign-ins of the user but the caller's own, and leaves personal access tokens. */
 export const endOtherSessions = async (db: Queryable, { userId, signInId }: SessionsOf): Promise<void> => {
-  await db.query('update sign_ins set ended_at = now() where user_id = $1 and id <> $2 and ended_at is null', [
-    userId,
-    signInId,
-  ]);
+  await db.query(
+    `update sign_ins set ended_at = now()
+     where user_id = $1 and id <> $2 and kind <> 'personal' and ended_at is null`,
+    [userId, signInId],
+  );
 };

@@ -51,7 +51,11 @@ type AccountAction =
   | 'user.email'
   | 'user.delete'
   | 'factor.create'
-  | 'factor.delete';
+  | 'factor.delete'
+  | 'personal_token.create'
+  | 'personal_token.delete'
+  | 'device.approve'
+  | 'device.deny';
 
 interface AccountEntry {
   readonly actor: Actor;

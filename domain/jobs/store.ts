@@ -152,7 +152,7 @@ export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id' | 'priority
 // A scalar, so that the planner cannot choose to hash all members when the tables are small.
 const isStillMember = `select true from sign_in_tokens t join sign_ins s on s.id = t.sign_in_id
         join projects p on p.id = given.project_id join members m on m.org_id = p.org_id and m.user_id = s.user_id
-      where t.hash = given.token_hash and t.kind = 'access' and t.expires_at > now() and s.ended_at is null
+      where t.hash = given.token_hash and t.kind <> 'refresh' and t.expires_at > now() and s.ended_at is null
         and p.deleted_at is null and p.status = 'active' and p.plan = given.plan and m.role = given.role`;
 
 // By the database's clock, which also says when it has come.

@@ -1,7 +1,8 @@
-import type { WithKey } from '#api/access.ts';
+import type { SignedIn, WithKey } from '#api/access.ts';
 import test from 'ava';
 import type { Endpoint } from '#api/endpoint.ts';
 import { endpoints } from '#api/endpoints.ts';
+import { type Scope, includes } from '#domain/accounts/scopes.ts';
 import { type Role, atLeast } from '#domain/teams/store.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
@@ -22,6 +23,8 @@ const callers = [
   'the publishable key',
   'the secret key',
   'the ops token',
+  'a token to read',
+  'a token to write',
 ] as const;
 type CallerName = (typeof callers)[number];
 
@@ -30,6 +33,8 @@ interface Scene {
   readonly project: TestProject;
   readonly foreignProject: TestProject;
   readonly users: Readonly<Record<Role | 'non-member', TestUser>>;
+  /** Personal access tokens of the owner. */
+  readonly tokens: Readonly<Record<'read' | 'write', string>>;
 }
 
 let scene: Scene;
@@ -46,8 +51,13 @@ test.before('an organization has a project and one member of each role', async (
   for (const [role, user] of Object.entries({ admin, developer, viewer })) {
     await inviteAs(client, { owner, orgId: project.orgId, user, role: role as Role });
   }
+  const personal = async (scope: Scope): Promise<string> => {
+    const body = { name: scope, scopes: [scope] };
+    return String(mustBe(201, await client.call('POST', '/auth/tokens', { token: owner.token, body })).body.token);
+  };
+  const tokens = { read: await personal('read'), write: await personal('write') };
   const users = { owner, admin, developer, viewer, 'non-member': stranger };
-  scene = { orgId: project.orgId, project, foreignProject, users };
+  scene = { orgId: project.orgId, project, foreignProject, users, tokens };
 });
 
 /** A sign-in of its own, for what ends it. */
@@ -67,6 +77,8 @@ const credentials = {
   'the publishable key': () => scene.project.publishableKey,
   'the secret key': () => scene.project.key,
   'the ops token': () => opsToken,
+  'a token to read': () => scene.tokens.read,
+  'a token to write': () => scene.tokens.write,
 } as const satisfies Partial<Record<CallerName, () => string | undefined>>;
 
 const isStranger = (caller: CallerName): caller is keyof typeof credentials => Object.hasOwn(credentials, caller);
@@ -209,10 +221,17 @@ const isUser = (caller: CallerName): boolean => isRole(caller) || caller === 'no
 /** Rules that are finer than the declared role, because they look at what is asked. */
 const finer: Readonly<Record<string, readonly CallerName[]>> = {
   // Anyone may leave; taking back somebody else's invite needs admin.
-  'DELETE /team/members/{id}': ['viewer', 'developer'],
+  'DELETE /team/members/{id}': ['viewer', 'developer', 'a token to read', 'a token to write'],
+};
+
+const scopeOf = (caller: CallerName): Scope | undefined => {
+  if (caller === 'a token to read') return 'read';
+  return caller === 'a token to write' ? 'write' : undefined;
 };
 
 const expectedOfMember = (caller: CallerName, min: Role): number | 'served' => {
+  const scope = scopeOf(caller);
+  if (scope !== undefined) return atLeast(scope === 'read' ? 'viewer' : 'developer', min) ? 'served' : 403;
   if (caller === 'non-member') return 404;
   if (!isRole(caller)) return 401;
   return atLeast(caller, min) ? 'served' : 403;
@@ -233,13 +252,21 @@ const expectedOfKey = (
   return caller.startsWith('a foreign') && path.includes('{') ? 404 : 'served';
 };
 
+const expectedOfSignIn = (caller: CallerName, access: SignedIn): number | 'served' => {
+  const scope = scopeOf(caller);
+  if (scope === undefined && !isUser(caller)) return 401;
+  if (access.byCookie) return 403;
+  if (scope === undefined) return 'served';
+  return access.scope !== undefined && includes(scope, access.scope) ? 'served' : 403;
+};
+
 const expected = ({ method, path, access }: Endpoint, caller: CallerName): number | 'served' => {
   if (finer[`${method.toUpperCase()} ${path}`]?.includes(caller)) return 403;
   switch (access.kind) {
     case 'everyone':
       return 'served';
     case 'signed-in':
-      return isUser(caller) ? 'served' : 401;
+      return expectedOfSignIn(caller, access);
     case 'project':
     case 'organization':
       return expectedOfMember(caller, access.role);
@@ -271,6 +298,9 @@ const askForProof = new Set([
   '/oauth/{project_id}/userinfo',
   // Objects of another caller do not exist for this one.
   '/auth/sessions/{id}',
+  '/auth/tokens/{id}',
+  // A form must come from the page itself.
+  '/device',
   '/api/jobs/{job_id}',
   '/hooks/events/{event_id}/data',
   '/hooks/{project_id}/{provider}',

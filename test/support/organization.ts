@@ -1,4 +1,4 @@
-import { signIn } from '#domain/accounts/sign-ins.ts';
+import { signIn, tokenForm } from '#domain/accounts/sign-ins.ts';
 import { systemActor } from '#domain/audit/actor.ts';
 import { type Role, insertOwnOrganization } from '#domain/teams/store.ts';
 import { newId } from '#lib/ids.ts';
@@ -58,12 +58,20 @@ const join = async (platform: TestPlatform, orgId: string, role: Role): Promise<
   const { email, userId } = await insertMember(platform, orgId, role);
   const id = userId ?? '';
   const origin = { ip: '127.0.0.1', userAgent: undefined };
-  const tokens = await platform.db.transaction((tx) => signIn(tx, { id, password_hash: noPassword }, origin));
-  if (tokens === undefined) throw new Error('the member could not sign in');
+  const started = await platform.db.transaction((tx) =>
+    signIn(tx, { id, password_hash: noPassword }, origin, tokenForm),
+  );
+  if (started === undefined) throw new Error('the member could not sign in');
   await platform.db.transaction(async (tx) => {
     await insertOwnOrganization(tx, { id, email, full_name: null, avatar_url: null, created_at: new Date() });
   }, systemActor);
-  return { id, email, password: noPassword, token: tokens.access_token, refreshToken: tokens.refresh_token };
+  return {
+    id,
+    email,
+    password: noPassword,
+    token: started.tokens.access_token,
+    refreshToken: started.tokens.refresh_token,
+  };
 };
 
 /** The own organization of a new user, with a member of each role; only the owner has a password. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { logInWithFactor } from '#domain/accounts/accounts.ts';
 import { type Attempt, beginCodeAttempt, beginProof, provePassword } from '#domain/accounts/proof.ts';
 import { countRecoveryCodes, findFactor } from '#domain/accounts/codes.ts';
+import { tokenForm } from '#domain/accounts/sign-ins.ts';
 import { createFactor, removeFactor, verifyFactor } from '#domain/accounts/factors.ts';
 import { type SignedIn, everyone, signedIn } from '../../access.ts';
 import {
@@ -109,7 +110,14 @@ export const factorEndpoints: readonly Endpoint[] = [
     response: signedInAnswer,
     handle: async ({ body }, call) =>
       signedInAs(
-        await logInWithFactor(call.deps, { factorToken: body.factor_token, code: body.code }, requestOf(call)),
+        await logInWithFactor(
+          call.deps,
+          { factorToken: body.factor_token, code: body.code },
+          {
+            ...requestOf(call),
+            form: tokenForm,
+          },
+        ),
       ),
   }),
 ];

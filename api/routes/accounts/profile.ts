@@ -11,7 +11,7 @@ import { beginProof } from '#domain/accounts/proof.ts';
 import { endOtherSessions, endSession, listSessions } from '#domain/accounts/sign-ins.ts';
 import { findProfile } from '#domain/accounts/store.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { type SignedIn, everyone, signedIn } from '../../access.ts';
+import { type SignedIn, everyone, signedIn, signedInWith } from '../../access.ts';
 import { accountUser, code, factorDepsOf, isLimited, password, presentPassword } from '#api/shapes/accounts.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
@@ -87,7 +87,7 @@ export const profileEndpoints: readonly Endpoint[] = [
     path: '/auth/me',
     area,
     summary: 'The signed-in user',
-    access: signedIn,
+    access: signedInWith('read'),
     response: accountUser,
     handle: (_input, { user }) => Promise.resolve(user),
   }),
