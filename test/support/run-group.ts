@@ -119,11 +119,12 @@ const openForMs = 10_000;
  * 75 minutes of its limit once. It is named, and the process ends.
  */
 const endAfterTests = (): void => {
-  const end = (): void => {
-    console.error(`left open by the tests: ${process.getActiveResourcesInfo().join(', ')}`);
-    process.exit();
-  };
-  registerCompletionHandler(() => void setTimeout(end, openForMs).unref());
+  registerCompletionHandler(() => {
+    setTimeout(() => {
+      process.stderr.write(`left open by the tests: ${process.getActiveResourcesInfo().join(', ')}\n`);
+      process.exit();
+    }, openForMs).unref();
+  });
 };
 
 /** Runs the tests of these files, given as paths from the checkout, after each other in this process of ava. */
