@@ -34,6 +34,7 @@ import type { Deps, Health } from './deps.ts';
 import { docsPages } from './docs/pages.ts';
 import { endpoints } from './endpoints.ts';
 import { listen } from './listen.ts';
+import { dashboardPages } from './dashboard/pages.ts';
 import { opsPages } from './ops/pages.ts';
 import { createUnsent } from './http/unsent.ts';
 import { createRateLimiter } from './rate-limit.ts';
@@ -116,7 +117,11 @@ const memoryOfClients = (config: Config, log: Log): Pick<Deps, 'bodies' | 'unsen
 
 const listenerFor = (deps: Deps, redis: Redis): RequestListener => {
   const { PLINTH_REDIS_PREFIX: prefix, PLINTH_QUEUE_SHARDS: shardCount } = deps.config;
-  const pages = [docsPages(), opsPages(deps, { redis, prefix, shardCount })];
+  const pages = [
+    docsPages(),
+    dashboardPages(deps.config.PLINTH_DASHBOARD_DIR),
+    opsPages(deps, { redis, prefix, shardCount }),
+  ];
   const respond = createApp({ endpoints, deps, pages }).callback();
   return (req, res) => void respond(req, res);
 };

@@ -2,14 +2,15 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { endpoints } from '#api/endpoints.ts';
 import { openapiOf } from '#api/docs/openapi.ts';
+import { type ApiDocument, webTypes } from './web-types.ts';
 
-const file = path.join(import.meta.dirname, '../docs/openapi.json');
 const text = `${JSON.stringify(openapiOf(endpoints), null, 2)}\n`;
+const files = { 'docs/openapi.json': text, 'web/dashboard/client/types.ts': webTypes(JSON.parse(text) as ApiDocument) };
 
-// `--check` compares and changes nothing.
-if (process.argv.includes('--check')) {
-  const present = await readFile(file, 'utf8').catch(() => '');
-  if (present !== text) throw new Error('docs/openapi.json is not what the code yields: run npm run openapi');
-} else {
-  await writeFile(file, text);
+for (const [name, content] of Object.entries(files)) {
+  const file = path.join(import.meta.dirname, '..', name);
+  // `--check` compares and changes nothing.
+  if (!process.argv.includes('--check')) await writeFile(file, content);
+  else if ((await readFile(file, 'utf8').catch(() => '')) !== content)
+    throw new Error(`${name} is not what the code yields: run npm run openapi`);
 }

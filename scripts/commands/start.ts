@@ -14,6 +14,7 @@ import {
   startProcesses,
 } from '../platform.ts';
 import { requireUsableSettings } from '../check-settings.ts';
+import { buildDashboard, dashboardFolder, removeOtherBuilds } from '../dashboard-build.ts';
 import { type Settings, readSettings } from '../settings.ts';
 import { type Surroundings, withStack } from '../with-stack.ts';
 import type { Command } from './command.ts';
@@ -38,6 +39,7 @@ const welcome = (url: string, secrets: PlatformSecrets, site: Site): string => {
   return [
     `ready in ${seconds} s`,
     '',
+    `  Dashboard   ${url}/dashboard`,
     `  API         ${url}`,
     `  API pages   ${url}/docs`,
     `  Operators   ${url}/ops`,
@@ -46,7 +48,7 @@ const welcome = (url: string, secrets: PlatformSecrets, site: Site): string => {
     ...('PLINTH_LOG_LEVEL' in quiet()
       ? ['  Log         warnings and errors appear here; PLINTH_LOG_LEVEL=info shows more']
       : []),
-    '  Next step   "A five-minute tour" in README.md: sign up, make a project, run a function',
+    '  Next step   sign up in the dashboard, or "A five-minute tour" in README.md',
     '',
     '  Ctrl-C stops everything.',
     '',
@@ -60,13 +62,25 @@ const provideVectorInBackground = async (site: Site, { postgres }: Servers): Pro
   if (!site.signal.aborted) site.narrator.print(line);
 };
 
+/** Never waited for: until it is there, its address says that it is being built. */
+const buildInBackground = async ({ root, narrator }: Site, folder: string): Promise<void> => {
+  try {
+    await buildDashboard(root, folder, { quality: 9 });
+    removeOtherBuilds(folder);
+  } catch (error) {
+    narrator.print(`the dashboard could not be built: ${error instanceof Error ? error.message : String(error)}`);
+  }
+};
+
 const run = async (settings: Settings, { site, stack, lock }: Surroundings): Promise<number> => {
   const { narrator } = site;
   // A port that was asked for and is taken is the cheapest thing to learn: before anything is made or fetched.
   if (settings.port !== null) await choosePort(settings.port, narrator.print);
+  const dashboard = dashboardFolder(site.root, site.dataDir);
+  const built = buildInBackground(site, dashboard);
   const servers = await provideServers({ settings, site, stack });
   const secrets = platformSecrets(settings, site.dataDir);
-  const env = { ...processEnvironment(servers, secrets, site), ...quiet() };
+  const env = { PLINTH_DASHBOARD_DIR: dashboard, ...processEnvironment(servers, secrets, site), ...quiet() };
   const { workers, drainMs } = settings;
   const chooseOne = (): Promise<number> => choosePort(settings.port, narrator.print);
   const port = await startProcesses({ site, stack }, { choosePort: chooseOne, workers, drainMs, env });
@@ -77,7 +91,7 @@ const run = async (settings: Settings, { site, stack, lock }: Surroundings): Pro
   // Its first lines come before the banner, which a person should see last.
   await Promise.race([vector, nextTurn()]);
   narrator.print(welcome(url, secrets, site));
-  await vector;
+  await Promise.all([vector, built]);
   return stack.failure;
 };
 

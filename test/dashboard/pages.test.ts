@@ -1,0 +1,69 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import test from 'ava';
+import type Koa from 'koa';
+import { dashboardPages } from '#api/dashboard/pages.ts';
+import { useDashboard } from './scene.ts';
+
+const { platform, folder } = useDashboard(test);
+
+const get = (at: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
+  fetch(platform().base + at, { headers: { 'accept-encoding': 'identity', ...headers } });
+
+test('every address below /dashboard is the one page, with a policy that lets nothing in from elsewhere', async (t) => {
+  for (const at of ['/dashboard', '/dashboard/', '/dashboard/projects/1/tables/a%20b']) {
+    const answer = await get(at);
+    t.is(answer.status, 200);
+    t.is(answer.headers.get('cache-control'), 'no-store');
+    const policy = answer.headers.get('content-security-policy') ?? '';
+    t.regex(policy, /^default-src 'none'; script-src 'self'; /);
+    t.regex(policy, /require-trusted-types-for 'script'; trusted-types 'none'$/);
+    t.notRegex(policy, /unsafe-eval|script-src[^;]*unsafe/);
+    const text = await answer.text();
+    const [, nonce = ''] = /content="([^"]+)">\n<link/.exec(text) ?? [];
+    t.true(nonce.length >= 20 && policy.includes(`'nonce-${nonce}'`));
+  }
+  const [one, other] = [await get('/dashboard'), await get('/dashboard')];
+  t.not(one.headers.get('content-security-policy'), other.headers.get('content-security-policy'));
+  t.is((await fetch(`${platform().base}/dashboard`, { method: 'POST' })).status, 405);
+});
+
+test('files are named by their content, kept for ever, and sent compressed to those who take that', async (t) => {
+  const { script } = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8')) as { script: string };
+  const at = `/dashboard/assets/${script}`;
+  const plain = await get(at);
+  t.regex(plain.headers.get('cache-control') ?? '', /immutable/);
+  t.is(plain.headers.get('vary'), 'Accept-Encoding');
+  t.is(plain.headers.get('content-encoding'), null);
+  const text = await plain.text();
+  for (const encoding of ['br', 'gzip']) {
+    const answer = await get(at, { 'accept-encoding': encoding });
+    t.is(answer.headers.get('content-encoding'), encoding);
+    t.is(await answer.text(), text);
+  }
+  for (const name of ['none.js', 'manifest.json', '..%2f..%2fpackage.json', `${script}.br`])
+    t.is((await get(`/dashboard/assets/${name}`)).status, 404, name);
+});
+
+test('the shell has at most 100 KB, and no page more than 320 KB', (t) => {
+  const sizes = new Map(
+    readdirSync(folder)
+      .filter((name) => name.endsWith('.br'))
+      .map((name) => [name, readFileSync(path.join(folder, name)).length]),
+  );
+  const shell = [...sizes].filter(([name]) => name.startsWith('main-')).reduce((sum, [, size]) => sum + size, 0);
+  t.true(shell > 0 && shell <= 100 * 1024, String(shell));
+  // All of it together is more than any page loads.
+  t.true([...sizes.values()].reduce((sum, size) => sum + size, 0) <= 320 * 1024);
+});
+
+test('until it is built, a page says so and loads again by itself', async (t) => {
+  const sent = new Map<string, string>();
+  const ctx = { path: '/dashboard', method: 'GET', status: 200, body: '', type: '' } as unknown as Koa.Context;
+  ctx.set = ((name: string, value: string) => sent.set(name, value)) as unknown as Koa.Context['set'];
+  await dashboardPages(path.join(os.tmpdir(), 'nothing-is-built-here'))(ctx, () => Promise.resolve());
+  t.is(ctx.status, 503);
+  t.is(sent.get('Retry-After'), '1');
+  t.regex(String(ctx.body), /is being built/);
+});

@@ -1,0 +1,86 @@
+import { parseExact } from './exact-json.ts';
+import type { Operations } from './types.ts';
+
+/** An error of the API, in its one form. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly hint: string | null;
+  readonly details: unknown;
+  readonly requestId: string | null;
+
+  constructor(status: number, body: Partial<Record<string, unknown>>) {
+    super(typeof body['message'] === 'string' ? body['message'] : `The server answered ${status}.`);
+    this.status = status;
+    this.code = typeof body['code'] === 'string' ? body['code'] : 'unknown';
+    this.hint = typeof body['hint'] === 'string' ? body['hint'] : null;
+    this.details = body['details'] ?? null;
+    this.requestId = typeof body['request_id'] === 'string' ? body['request_id'] : null;
+  }
+}
+
+const unreachable = (): ApiError =>
+  new ApiError(0, {
+    code: 'unreachable',
+    message: 'The platform cannot be reached.',
+    hint: 'Check the network. Nothing that you typed is lost; try again.',
+  });
+
+type Name = keyof Operations;
+type Query<N extends Name> = Operations[N]['query'];
+type Body<N extends Name> = Operations[N]['body'];
+
+/** What a call takes; a body and parameters only where the operation has them. */
+export type CallOptions<N extends Name> = {
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Query<N>;
+  readonly signal?: AbortSignal;
+  readonly headers?: Readonly<Record<string, string>>;
+} & (Body<N> extends undefined ? { readonly body?: undefined } : { readonly body: Body<N> });
+
+const addressOf = (
+  path: string,
+  params: Readonly<Record<string, string>> = {},
+  query: Readonly<Record<string, unknown>> = {},
+): string => {
+  const at = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ''));
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text === '' ? at : `${at}?${text}`;
+};
+
+const readBody = async (response: Response): Promise<unknown> => {
+  const text = await response.text();
+  if (text === '') return undefined;
+  try {
+    return parseExact(text);
+  } catch {
+    return { message: `The server answered ${response.status} with something that is not JSON.` };
+  }
+};
+
+/** A request to any address of the platform, with the cookie. @throws {ApiError} */
+export const send = async (at: string, init: RequestInit): Promise<{ response: Response; body: unknown }> => {
+  const response = await fetch(at, { credentials: 'same-origin', ...init }).catch((error: unknown) => {
+    throw init.signal?.aborted === true ? error : unreachable();
+  });
+  const body = await readBody(response);
+  if (!response.ok) {
+    if (response.status === 401) globalThis.dispatchEvent(new Event('signed-out'));
+    throw new ApiError(response.status, body ?? {});
+  }
+  return { response, body };
+};
+
+/** Calls an operation of the API. @throws {ApiError} */
+export const call = async <N extends Name>(name: N, options: CallOptions<N>): Promise<Operations[N]['answer']> => {
+  const [method = '', path = ''] = name.split(' ');
+  const { params, query, body, signal, headers = {} } = options;
+  const init: RequestInit = {
+    method,
+    headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+  };
+  return (await send(addressOf(path, params, query), init)).body as Operations[N]['answer'];
+};
