@@ -1,0 +1,44 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import { Redirect, Route, Router, Switch } from 'wouter';
+import { ApiError, call } from './client/api.ts';
+import { Failure } from './components/failure.tsx';
+import { Shell } from './components/shell.tsx';
+import { ProjectPages } from './pages/project-pages.tsx';
+import { ProjectsPage } from './pages/projects.tsx';
+import { SignInPage } from './pages/sign-in.tsx';
+
+const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401;
+
+/** The pages of a person who is signed in; for anybody else, the form that signs in and leads back here. */
+export const App = () => {
+  const queries = useQueryClient();
+  const me = useQuery({ queryKey: ['me'], queryFn: () => call('GET /auth/me', {}) });
+  useEffect(() => {
+    const forget = (): void => {
+      // Who is signed out already would be asked again and again.
+      if (queries.getQueryData(['me']) !== undefined) void queries.resetQueries({ queryKey: ['me'] });
+    };
+    globalThis.addEventListener('signed-out', forget);
+    return () => globalThis.removeEventListener('signed-out', forget);
+  }, [queries]);
+
+  if (me.isPending) return <p className="loading">Loading…</p>;
+  if (isSignedOut(me.error)) return <SignInPage onSignedIn={() => void queries.resetQueries()} />;
+  if (me.error) return <Failure error={me.error} onRetry={() => void me.refetch()} />;
+  return (
+    <Router base="/dashboard">
+      <Shell email={me.data.email}>
+        <Switch>
+          <Route path="/">
+            <ProjectsPage />
+          </Route>
+          <Route path="/projects/:id/*?">{({ id }) => <ProjectPages id={id} />}</Route>
+          <Route>
+            <Redirect to="/" />
+          </Route>
+        </Switch>
+      </Shell>
+    </Router>
+  );
+};

@@ -1,0 +1,110 @@
+import { autocompletion } from '@codemirror/autocomplete';
+import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+import { javascript } from '@codemirror/lang-javascript';
+import { python } from '@codemirror/lang-python';
+import { PostgreSQL, sql } from '@codemirror/lang-sql';
+import { HighlightStyle, bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language';
+import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
+import { Compartment, EditorState, type Extension, Prec } from '@codemirror/state';
+import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
+import { tags } from '@lezer/highlight';
+import { useEffect, useRef, useState } from 'react';
+
+type CodeLanguage = 'sql' | 'javascript' | 'python';
+
+/** Tables and their columns, for completion. */
+export type Completions = Readonly<Record<string, readonly string[]>>;
+
+interface CodeProps {
+  readonly label: string;
+  readonly language: CodeLanguage;
+  readonly value: string;
+  readonly onChange: (text: string) => void;
+  /** Ctrl-Enter, with the selection or everything. */
+  readonly onRun?: (text: string) => void;
+  readonly completions?: Completions;
+  /** Where the caret is to stand, counted from 0; changes when an error names a place. */
+  readonly caret?: number | null;
+}
+
+const highlighting = HighlightStyle.define([
+  { tag: tags.keyword, color: 'var(--accent)' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--good)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--warn)' },
+  { tag: tags.comment, color: 'var(--muted)', fontStyle: 'italic' },
+]);
+
+const languageOf = (language: CodeLanguage, completions: Completions): Extension => {
+  if (language === 'javascript') return javascript({ typescript: true });
+  if (language === 'python') return python();
+  const schema = Object.fromEntries(Object.entries(completions).map(([name, columns]) => [name, [...columns]]));
+  return sql({ dialect: PostgreSQL, schema, upperCaseKeywords: false });
+};
+
+const nonce = (): string => document.querySelector<HTMLMetaElement>('meta[name=csp-nonce]')?.content ?? '';
+
+const none: Completions = {};
+
+/** An editor of code. Tab indents; Escape and then Tab leaves it. */
+export const Code = ({ label, language, value, onChange, onRun, completions = none, caret = null }: CodeProps) => {
+  const holder = useRef<HTMLDivElement>(null);
+  const editor = useRef<EditorView | null>(null);
+  const [languagePart] = useState(() => new Compartment());
+  const handlers = useRef({ onChange, onRun });
+  handlers.current = { onChange, onRun };
+
+  useEffect(() => {
+    if (holder.current === null) return undefined;
+    const run = (view: EditorView): boolean => {
+      const { from, to } = view.state.selection.main;
+      const { state } = view;
+      handlers.current.onRun?.(from === to ? state.doc.toString() : state.sliceDoc(from, to));
+      return true;
+    };
+    const view = new EditorView({
+      parent: holder.current,
+      state: EditorState.create({
+        doc: value,
+        extensions: [
+          EditorView.cspNonce.of(nonce()),
+          EditorView.contentAttributes.of({ 'aria-label': label }),
+          Prec.highest(keymap.of([{ key: 'Mod-Enter', run }])),
+          lineNumbers(),
+          history(),
+          drawSelection(),
+          highlightActiveLine(),
+          indentOnInput(),
+          bracketMatching(),
+          highlightSelectionMatches(),
+          autocompletion(),
+          syntaxHighlighting(highlighting),
+          keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
+          languagePart.of(languageOf(language, completions)),
+          EditorView.updateListener.of(({ docChanged, state }) => {
+            if (docChanged) handlers.current.onChange(state.doc.toString());
+          }),
+        ],
+      }),
+    });
+    editor.current = view;
+    return () => view.destroy();
+    // Made once: what is typed, the selection and the focus stay when tables or the language change.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, []);
+
+  useEffect(() => {
+    editor.current?.dispatch({ effects: languagePart.reconfigure(languageOf(language, completions)) });
+  }, [languagePart, language, completions]);
+  useEffect(() => {
+    const view = editor.current;
+    if (view === null || view.state.doc.toString() === value) return;
+    view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: value } });
+  }, [value]);
+  useEffect(() => {
+    const view = editor.current;
+    if (view === null || caret === null) return;
+    view.dispatch({ selection: { anchor: Math.min(caret, view.state.doc.length) }, scrollIntoView: true });
+    view.focus();
+  }, [caret]);
+  return <div className="code" ref={holder} />;
+};

@@ -1,0 +1,27 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { ApiError } from './client/api.ts';
+import { App } from './app.tsx';
+// oxlint-disable-next-line import/no-unassigned-import -- the bundler takes it from here
+import './style.css';
+
+const retries = 2;
+
+/** What the server refused is refused the next time, too; only a platform that is away or overloaded is asked again. */
+const shouldRetry = (count: number, error: Error): boolean =>
+  count < retries && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500);
+
+const client = new QueryClient({
+  defaultOptions: { queries: { retry: shouldRetry, staleTime: 5000, refetchIntervalInBackground: false } },
+});
+
+const root = document.querySelector('#root');
+if (root === null) throw new Error('The page has no root.');
+createRoot(root).render(
+  <StrictMode>
+    <QueryClientProvider client={client}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+);
