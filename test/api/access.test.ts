@@ -289,6 +289,7 @@ const askForProof = new Set([
   '/p/{ref}/ofrep/v1/streams',
   // The change is one of another flag.
   '/projects/{project_id}/flags/{key}/schedule/{schedule_id}',
+  '/projects/{project_id}/functions/{function_id}/triggers/{trigger_id}',
   // A factor exists once its user has set it up.
   '/projects/{project_id}/users/{uid}/factors/{factor_id}',
   '/p/{ref}/auth/v1/admin/users/{uid}/factors/{factor_id}',

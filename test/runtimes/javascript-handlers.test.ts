@@ -60,6 +60,7 @@ test('sdk and process.env hold the env vars and nothing else, and cannot be writ
     keys: [
       'db',
       'jobs',
+      'events',
       'attempt',
       'asCaller',
       'log',

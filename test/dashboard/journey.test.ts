@@ -1,0 +1,176 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import test from 'ava';
+import type { Page } from 'playwright-core';
+import { longTestMs } from '#test/support/time-outs.ts';
+import { addMember } from '#test/support/members.ts';
+import { fits, inBrowser, picture, useBrowser } from '../ops/browser.ts';
+import { useDashboard } from './scene.ts';
+
+const { platform } = useDashboard(test);
+const open = useBrowser();
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** The faults that axe finds; it is evaluated by the browser itself, which the page's policy does not bind. */
+const axeFaults = async (page: Page): Promise<string[]> => {
+  await page.evaluate(axe);
+  const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
+    'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })',
+  );
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html ?? ''}`);
+};
+
+const signIn = async (page: Page, { email, password }: { email: string; password: string }): Promise<void> => {
+  await page.getByLabel('E-mail').fill(email);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+};
+
+const runSql = async (page: Page, sql: string): Promise<void> => {
+  await page.locator('.cm-content').click();
+  await page.keyboard.press('Control+A');
+  await page.keyboard.insertText(sql);
+  await page.keyboard.press('Control+Enter');
+};
+
+inBrowser('a person signs up, makes a project and a table, changes a cell, and runs a function', async (t) => {
+  t.timeout(longTestMs);
+  const { page, complaints, hosts, close } = await open(`${platform().base}/dashboard`);
+  await page.getByRole('button', { name: 'Create an account' }).click();
+  await page.getByLabel('E-mail').fill(`ada-${process.pid}@example.org`);
+  await page.getByLabel('Password').fill('correct horse battery');
+  t.deepEqual(await axeFaults(page), []);
+  await page.getByRole('button', { name: 'Create the account' }).click();
+  await page.getByRole('button', { name: 'New project' }).click();
+  await page.getByLabel('Name').fill('<img src=x onerror=alert(1)> "Ünï"');
+  await page.getByRole('button', { name: 'Create the project' }).click();
+  await page.getByText(/^plinth_sk_/).waitFor();
+  t.deepEqual(await axeFaults(page), []);
+  await page.getByRole('button', { name: 'I have saved them' }).click();
+  await page.getByRole('link', { name: /onerror/ }).click();
+  await page.getByText('First steps').waitFor();
+  t.deepEqual(await axeFaults(page), []);
+  await picture(page, 'dashboard-home');
+
+  await page.getByRole('link', { name: 'SQL' }).click();
+  await runSql(page, 'create table "a <b>" (id bigint primary key, "naïve ""name" text)');
+  await page.getByText(/CREATE TABLE/).waitFor();
+  await runSql(page, `insert into "a <b>" select 9007199254740992 + i, 'row ' || i from generate_series(1, 500) i`);
+  await page.getByText(/INSERT: 500/).waitFor();
+  await runSql(page, 'select nope from "a <b>"');
+  await page
+    .getByRole('alert')
+    .getByText(/does not exist/)
+    .waitFor();
+  const afterCaret = 'getSelection().focusNode.textContent.slice(getSelection().focusOffset)';
+  t.regex(await page.evaluate<string>(afterCaret), /^nope/);
+  await page.reload();
+  await page.getByText('select nope from').waitFor();
+  t.deepEqual(await axeFaults(page), []);
+
+  await page.getByRole('link', { name: 'Tables' }).click();
+  await page.getByRole('link', { name: 'a <b>' }).click();
+  await page.getByText('9007199254740993', { exact: true }).waitFor();
+  t.deepEqual(await axeFaults(page), []);
+  await picture(page, 'dashboard-table');
+  await page.getByRole('grid').focus();
+  for (const key of ['ArrowDown', 'ArrowRight', 'Enter']) await page.keyboard.press(key);
+  await page.getByRole('dialog').getByRole('textbox').fill('changed by hand');
+  t.deepEqual(await axeFaults(page), []);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('gridcell', { name: 'changed by hand' }).waitFor();
+  await page.keyboard.press('Control+ArrowDown');
+  await page.getByText('row 500', { exact: true }).waitFor();
+  t.true((await page.locator('*').count()) <= 1200);
+
+  await page.getByRole('link', { name: 'Functions' }).click();
+  await page.getByRole('button', { name: 'New function' }).click();
+  await page.getByLabel('Name').fill('greet');
+  await page.getByRole('button', { name: 'Create the function' }).click();
+  await page.getByRole('button', { name: 'Run version 1' }).click();
+  await page.getByRole('heading', { name: 'Result' }).waitFor();
+  t.true(
+    await page
+      .getByRole('log')
+      .getByText(/called with/)
+      .isVisible(),
+  );
+  t.deepEqual(await axeFaults(page), []);
+  await picture(page, 'dashboard-function');
+  for (const area of ['Jobs', 'Logs', 'API keys']) {
+    await page.getByRole('link', { name: area, exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: area }).waitFor();
+    t.deepEqual(await axeFaults(page), [], area);
+  }
+  await page.setViewportSize({ width: 360, height: 780 });
+  t.true(await fits(page));
+  await picture(page, 'dashboard-narrow');
+  t.deepEqual([...hosts], [new URL(platform().base).host]);
+  // The two refusals that a person saw: nobody was signed in, and the column is not there.
+  t.deepEqual(
+    complaints.filter((complaint) => !/status of 40[01]/.test(complaint)),
+    [],
+  );
+  t.is(await page.evaluate('document.cookie + Object.keys(localStorage).filter((key) => /token/.test(key))'), '');
+  await close();
+});
+
+inBrowser('a colleague’s change is not overwritten', async (t) => {
+  t.timeout(longTestMs);
+  const { client } = platform();
+  const user = await client.signUp();
+  const project = await client.createProject(user);
+  const sql = (text: string) =>
+    client.call('POST', `/projects/${project.id}/db/query`, { token: user.token, body: { sql: text } });
+  await sql('create table notes (id int primary key, text text)');
+  await sql(`insert into notes values (1, 'first')`);
+  const { page, close } = await open(`${platform().base}/dashboard/projects/${project.id}/tables/notes`);
+  await signIn(page, user);
+  await page.getByRole('gridcell', { name: 'first' }).dblclick();
+  await sql(`update notes set text = 'of the colleague'`);
+  await page.getByRole('dialog').getByRole('textbox').fill('mine');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText(/Somebody else has changed this cell/).waitFor();
+  const { body } = await sql('select text from notes');
+  t.deepEqual(body.rows, [{ text: 'of the colleague' }]);
+  await close();
+});
+
+inBrowser('a viewer sees everything and is offered no change', async (t) => {
+  t.timeout(longTestMs);
+  const { client } = platform();
+  const owner = await client.signUp();
+  const project = await client.createProject(owner);
+  await client.deploy(owner, project, 'export const handler = () => 1;');
+  const viewer = await addMember(platform(), project.orgId, 'viewer');
+  const { page, close } = await open(`${platform().base}/dashboard/projects/${project.id}/functions`);
+  await signIn(page, viewer);
+  await page.getByRole('row').nth(1).waitFor();
+  t.is(await page.getByRole('button', { name: 'New function' }).count(), 0);
+  await page.getByRole('row').nth(1).getByRole('link').click();
+  await page.getByText('Latest runs').waitFor();
+  t.is(await page.getByRole('button', { name: /Deploy|Run/ }).count(), 0);
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await page.getByText('Keys are made and deleted by admins and owners.').waitFor();
+  t.is(await page.getByRole('button', { name: /Delete|Create/ }).count(), 0);
+  await close();
+});
+
+inBrowser('a session that was ended elsewhere leads to the sign-in, and back to the same page', async (t) => {
+  t.timeout(longTestMs);
+  const { client } = platform();
+  const user = await client.signUp();
+  const project = await client.createProject(user);
+  const { page, close } = await open(`${platform().base}/dashboard/projects/${project.id}/jobs`);
+  await signIn(page, user);
+  await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
+  const { body } = await client.call('GET', '/auth/sessions', { token: user.token });
+  const cookie = (body.sessions as { id: string; kind: string }[]).find(({ kind }) => kind === 'dashboard');
+  t.is((await client.call('DELETE', `/auth/sessions/${cookie?.id}`, { token: user.token })).status, 204);
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await signIn(page, user);
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
+  t.true(page.url().endsWith('/keys'));
+  await close();
+});
