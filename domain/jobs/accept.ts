@@ -205,7 +205,7 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
       if (isDependencyFailure(error)) void takeBackLater(row, undo);
       throw error;
     });
-    const ref = { id: row.id, type: job.type, projectId };
+    const ref = { id: row.id, type: job.type, projectId, awaited: typeof row.replyTo === 'string' };
     try {
       if ((await gate.admit(ref, job.capped)) === 'full') throw queueFull(job.type);
     } catch (error) {

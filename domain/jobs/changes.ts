@@ -227,12 +227,18 @@ export const takeDue = async (
   db: Queryable,
   { type, part, max }: { readonly type: string; readonly part: Part; readonly max: number },
 ): Promise<DueJob[]> => {
-  const rows = await db.query<{ id: string; project_id: string; priority: number; key: string | null }>(
+  const rows = await db.query<{
+    id: string;
+    project_id: string;
+    priority: number;
+    awaited: boolean;
+    key: string | null;
+  }>(
     `update jobs set next_run_at = case when concurrency_key is null then null else 'infinity'::timestamptz end
      where id in (
        select id from jobs where type = $1 and status = 'queued' and next_run_at <= now() and ${inPart('$3', '$4')}
        order by next_run_at limit $2 for update skip locked)
-     returning id, project_id, priority, concurrency_key as key`,
+     returning id, project_id, priority, reply_to is not null as awaited, concurrency_key as key`,
     [type, max, part.count, part.index],
     'take-due-jobs',
   );
@@ -241,6 +247,7 @@ export const takeDue = async (
     type,
     projectId: row.project_id,
     priority: row.priority,
+    awaited: row.awaited,
     key: row.key,
   }));
 };
