@@ -59,7 +59,15 @@ export const openJobs = (options: QueueOptions): Queues & { readonly jobs: Jobs 
   const queueIsUp = (): boolean => queues.redis.status === 'ready';
   return {
     ...queues,
-    jobs: createJobs({ db, log, replies, queueIsUp, waitingBytes: waitingBytesFrom(config), ...queues }),
+    jobs: createJobs({
+      db,
+      log,
+      replies,
+      queueIsUp,
+      waitingJobs: config.PLINTH_WAITING_JOBS,
+      waitingBytes: waitingBytesFrom(config),
+      ...queues,
+    }),
     close: async () => {
       await replies.close();
       await queues.close();

@@ -75,6 +75,8 @@ export interface Leadership {
   readonly waiting: boolean;
   /** Whether jobs wait for a place of their concurrency key. */
   readonly keyed: boolean;
+  /** Whether jobs wait for their function to let them start. */
+  readonly flowing: boolean;
 }
 
 // A row that another transaction changes right now belongs to a shard that has its leader. The subqueries on jobs have
@@ -93,8 +95,10 @@ const leadSql = `
       is not null as due,
     (select true from jobs j where j.type = a.type and status = 'running' limit 1) is not null as running,
     a.compares and (select true from jobs j where j.type = a.type and status = 'queued' limit 1) is not null as waiting,
-    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity' limit 1)
-      is not null as keyed
+    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity'
+      and concurrency_key is not null limit 1) is not null as keyed,
+    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity'
+      and flow_of is not null and slot_at is null limit 1) is not null as flowing
   from led join unnest($2::text[], $3::text[], $4::boolean[]) as a (name, type, compares) using (name)`;
 
 /**
