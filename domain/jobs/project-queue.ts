@@ -59,9 +59,9 @@ const countSql = `
     (select json_build_object('rate_limited', count(*) filter (where held_for = 'rate_limited'),
         'debounce', count(*) filter (where held_for = 'debounce'), 'batch', count(*) filter (where held_for = 'batch'))
       from (
-        select ${heldFor} as held_for from jobs
+        select ${heldFor('h')} as held_for from jobs h
         where project_id = $1 and status = 'queued' and type = '${functionInvoke.type}' and flow_of is not null
-        limit ${maxCounted}) h) as held,
+        limit ${maxCounted}) counted) as held,
     (select count(*)::int from latest where finished_at > now() - interval '${minutes} minutes') as ended,
     (select coalesce(json_agg(f), '[]') from (
       select function_id, count(*)::int as count from latest

@@ -103,25 +103,28 @@ export interface JobRow extends StartedBy {
 }
 
 /** The result of a job of a batch is that of the batch. */
-const ownOrOfBatch = `coalesce(result, (select b.result from jobs b where b.id = jobs.batch_id))`;
+const resultOf = (job: string): string =>
+  `coalesce(${job}.result, (select b.result from jobs b where b.id = ${job}.batch_id))`;
 
-/** SQL: why the function of a job does not let it start yet, from the table `jobs`. */
-export const heldFor = `case
-    when status <> 'queued' then null
-    when batch_id is not null then 'batch'
-    when debounce_key is not null then 'debounce'
-    when flow_of is null then null
-    when next_run_at = slot_at then 'rate_limited'
-    when next_run_at <> 'infinity' or next_run_at is null or slot_at is not null then null
-    when batch_size is null and (select f.batch is not null from functions f where f.id = jobs.flow_of) then 'batch'
+/** SQL: why the function of a job does not let it start yet. @param job names the row */
+export const heldFor = (job: string): string => `case
+    when ${job}.status <> 'queued' then null
+    when ${job}.batch_id is not null then 'batch'
+    when ${job}.debounce_key is not null then 'debounce'
+    when ${job}.flow_of is null then null
+    when ${job}.next_run_at = ${job}.slot_at then 'rate_limited'
+    when ${job}.next_run_at <> 'infinity' or ${job}.next_run_at is null or ${job}.slot_at is not null then null
+    when ${job}.batch_size is null and (select f.batch is not null from functions f where f.id = ${job}.flow_of)
+      then 'batch'
     else 'rate_limited' end`;
 
-const columnsWith = (result: string): string => `id, project_id, type, status, ${result} as result, error_code,
-  error_message, progress, attempt, max_attempts, request_id, run_id, next_run_at, priority, concurrency_key,
-  ${heldFor} as held_for, created_at, started_at, finished_at, started_by_kind, started_by_id`;
+const columnsWith = (job: string, result: string): string => `id, project_id, type, status, ${result} as result,
+  error_code, error_message, progress, attempt, max_attempts, request_id, run_id, next_run_at, priority, concurrency_key,
+  ${heldFor(job)} as held_for, created_at, started_at, finished_at, started_by_kind, started_by_id`;
 
-/** The columns of a job as it is shown, from the table `jobs`. */
-export const jobColumns = columnsWith(ownOrOfBatch);
+/** The columns of a job as it is shown. @param job names the row */
+export const jobColumnsOf = (job: string): string => columnsWith(job, resultOf(job));
+export const jobColumns = jobColumnsOf('jobs');
 
 const ends: ReadonlySet<string> = new Set(endStatuses);
 
@@ -420,9 +423,10 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[], name?:
 
 /** Longer results are left out of a list: two hundred whole ones would be a gigabyte. */
 export const maxListedResultLength = 16 * 1024;
-/** The columns of a job in a list, from the table `jobs`. */
+/** The columns of a job in a list, from `jobs j`. */
 export const listedColumns = columnsWith(
-  `(select case when octet_length(whole) <= ${maxListedResultLength} then whole end from (select ${ownOrOfBatch} as whole) r)`,
+  'j',
+  `(select case when octet_length(whole) <= ${maxListedResultLength} then whole end from (select ${resultOf('j')} as whole) r)`,
 );
 
 /**
