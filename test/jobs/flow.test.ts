@@ -1,4 +1,5 @@
 import test from 'ava';
+import { systemActor } from '#domain/audit/actor.ts';
 import { releaseHeld, renewStarts, takeStart } from '#domain/jobs/flow.ts';
 import type { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -312,4 +313,53 @@ test('a schedule’s jobs keep to the rate of their function', async (t) => {
     waiting.map(({ waiting_reason: why }) => why),
     ['rate_limited'],
   );
+});
+
+test.serial(
+  'however many processes let jobs go at once, each start is given to one job, and none beyond the rate',
+  async (t) => {
+    const s = await controlled({ rate: { per_second: 0.001, burst: 3 } });
+    const { db } = platform();
+    await hold('pause');
+    await db.query(
+      `insert into function_rates (function_id, used_until) values ($1, now() + interval '2000 seconds')`,
+      [s.fn.id],
+    );
+    const ids = idsOf(await enqueue(s, { payloads: [1, 2, 3, 4, 5, 6, 7, 8] }));
+    await pass(s, 2000);
+    const released = await Promise.all(Array.from({ length: 20 }, () => releaseHeld(db, s.fn.id, 0)));
+    const rows = await db.query<{ id: string; due: boolean }>(
+      `select id, next_run_at is null as due from jobs where id = any ($1::uuid[]) and slot_at is not null order by id`,
+      [ids],
+    );
+    t.true(rows.filter(({ due }) => due).length <= 3);
+    t.true(rows.length <= 4, 'and one behind them');
+    const ready = released.flatMap((each) => each.ready).map(({ id }) => id);
+    t.is(new Set(ready).size, ready.length);
+    await hold('resume');
+  },
+);
+
+test('what is held is bounded as waiting jobs are; a key that waits may get another payload all the same', async (t) => {
+  const s = await controlled({ debounce_ms: 3_600_000, rate: { per_second: 0.001 } });
+  await platform().db.transaction(
+    (tx) =>
+      tx.query(`insert into job_limits (project_id, type, waiting) values ($1, 'function.invoke', 3)`, [s.project.id]),
+    systemActor,
+  );
+  const keys = (...names: string[]) => ({ jobs: names.map((name) => ({ unique_key: name })) });
+  await enqueue(s, keys('a', 'b', 'c'));
+  const path = `/functions/${s.fn.id}/jobs`;
+  t.is((await s.ask('POST', path, { body: keys('d') })).body.code, 'queue_full');
+  t.is((await s.ask('POST', path, { body: { unique_key: 'a', payload: 2 } })).status, 202);
+  const headers = { prefer: 'respond-async' };
+  const invoked = await s.ask('POST', `/functions/${s.fn.id}/invoke`, { body: { payload: 1 }, headers });
+  t.is(invoked.body.code, 'queue_full');
+});
+
+test('the jobs that a function holds end when it is deleted', async (t) => {
+  const s = await controlled({ rate: { per_second: 0.001 }, batch: { max_size: 9, max_wait_ms: 3_600_000 } });
+  const ids = idsOf(await enqueue(s, { payloads: [1, 2] }));
+  t.is((await s.ask('DELETE', `/functions/${s.fn.id}`)).status, 204);
+  for (const id of ids) t.is((await s.jobWhen(id, 'failed')).error.code, 'not_found');
 });
