@@ -1,3 +1,4 @@
+import { functionBacklog } from './functions/backlog.ts';
 import { functionBundle } from './functions/bundle.ts';
 import { functionEnqueue } from './functions/enqueue.ts';
 import { functionInvoke } from './functions/invoke.ts';
@@ -14,4 +15,5 @@ export const functionBenchmarks: readonly Benchmark[] = [
   functionInvoke,
   functionStream,
   functionEnqueue,
+  functionBacklog,
 ];

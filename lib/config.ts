@@ -132,6 +132,16 @@ export const settings = z.object({
     integer(10_000, 1, 10_000_000),
     'Jobs of one type that one project may have waiting; more are refused as `queue_full`.',
   ),
+  PLINTH_WEIGHT_FREE: note(
+    integer(1, 1, 63),
+    'The places that a project of the Free plan gets in its turn, while projects compete for the slots of a job type.',
+  ),
+  PLINTH_WEIGHT_PRO: note(integer(2, 1, 63), 'The same on the Pro plan.'),
+  PLINTH_WEIGHT_ENTERPRISE: note(integer(4, 1, 63), 'The same on the Enterprise plan.'),
+  PLINTH_ORGANIZATION_RUNNING: note(
+    wholeNumber(1, 1_000_000).optional(),
+    'Jobs of one type that all projects of an organization may have running together; empty means any number. Operators set other numbers for single organizations.',
+  ),
   PLINTH_MONTHLY_CAP_FREE: note(
     integer(100_000, 0, 1_000_000_000),
     'Runs of functions that a project of the Free plan may have in a calendar month (UTC).',

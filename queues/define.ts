@@ -48,6 +48,11 @@ export interface JobDefinition<Data extends z.ZodType = z.ZodType, Result extend
   readonly repeatable: boolean;
   /** After this long a run is stopped. */
   readonly timeoutMs: number;
+  /**
+   * Whether one of a project's places in five, and at least one of two, is kept for jobs that somebody waits for. Left
+   * out: no.
+   */
+  readonly keepsPlaces?: boolean;
   /** Whether a request for it is refused (429 `queue_full`) while too many of its project wait. */
   readonly capped: boolean;
 }
@@ -86,4 +91,6 @@ export interface JobRef {
   readonly projectId: string;
   /** Among the waiting jobs of its project: 9 goes first. Left out: 0. */
   readonly priority?: number | undefined;
+  /** Whether somebody waits for its end: it goes before all that nobody waits for. Left out: nobody does. */
+  readonly awaited?: boolean | undefined;
 }

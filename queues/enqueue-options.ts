@@ -28,7 +28,9 @@ export const enqueueFields = {
   priority: z.int().min(0).max(9).optional().describe('Among the waiting jobs of the project; 9 goes first.'),
   unique_key: key
     .optional()
-    .describe('The first job of the function with this key wins for unique_for_ms; others get its id.'),
+    .describe(
+      'The first job of the function with this key wins for unique_for_ms; others get its id. Where the function debounces, the last payload wins.',
+    ),
   unique_for_ms: z.int().min(1).max(maxUniqueMs).optional().describe('A day when it is left out.'),
   concurrency_key: key.optional().describe('At most `concurrency` jobs of the project with this key run at a time.'),
   concurrency: z.int().min(1).max(1000).optional().describe('1 when it is left out.'),

@@ -116,4 +116,5 @@ export const functionInvoke = defineJob({
   // A function's own time-out is at most 300 s; beyond it something of ours hangs.
   timeoutMs: 330_000,
   capped: true,
+  keepsPlaces: true,
 });

@@ -105,7 +105,7 @@ const retry = async (work: Work, error: JobError, left: Promise<void>): Promise<
 const bringBack = (
   deps: RunJobDeps,
   shard: string,
-  job: Pick<JobRef, 'id' | 'projectId' | 'priority'>,
+  job: Pick<JobRef, 'id' | 'projectId' | 'priority' | 'awaited'>,
 ): Promise<void> =>
   deps
     .readmit(shard, job)
@@ -115,8 +115,8 @@ const bringBack = (
 const handBack = async ({ deps, delivery, started, runId }: Work, left: Promise<void>): Promise<void> => {
   if (!(await deps.recorder.handBack({ id: started.id, runId }))) return;
   await left;
-  const { id, priority } = started;
-  await bringBack(deps, delivery.shard, { id, projectId: delivery.projectId, priority });
+  const { id, priority, reply_to: replyTo } = started;
+  await bringBack(deps, delivery.shard, { id, projectId: delivery.projectId, priority, awaited: replyTo !== null });
 };
 
 /** Another attempt after one that user code failed, as the job's own policy has it. */
@@ -261,7 +261,8 @@ const dropDelivery = async (deps: RunJobDeps, delivery: Delivery): Promise<void>
   const row = ended ? { ...ended, due: false } : known;
   await leaveGate(deps, delivery);
   if (row?.status === 'queued' && row.due) {
-    await bringBack(deps, shard, { id: lease.id, projectId, priority: row.priority });
+    const awaited = row.reply_to !== null;
+    await bringBack(deps, shard, { id: lease.id, projectId, priority: row.priority, awaited });
   }
   const outcome = row && outcomeOf(row);
   if (outcome) await deps.outcomes.notify(lease.id, outcome, row.reply_to).catch(() => undefined);

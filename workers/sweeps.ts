@@ -19,6 +19,7 @@ import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.t
 import { sweepIdempotencyKeys } from '#domain/idempotency/idempotency.ts';
 import { deleteOld, expireLate, expireWaiting } from '#domain/jobs/changes.ts';
 import { endTeller } from '#domain/jobs/abandon.ts';
+import { sweepRates } from '#domain/jobs/flow.ts';
 import { sweepSeen } from '#domain/jobs/queue-shards.ts';
 import { sweepUniqueKeys } from '#domain/jobs/unique-keys.ts';
 import { sweepUsage } from '#domain/jobs/usage.ts';
@@ -200,6 +201,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   ...deliverySweeps(deps),
   'events of payment providers': inSteps((max) => deleteOldProviderEvents(deps.db, max)),
   'unique keys of jobs': inSteps((max) => sweepUniqueKeys(deps.db, max)),
+  'rates of functions': inSteps((max) => sweepRates(deps.db, max)),
   'counts of past months': () => sweepUsage(deps.db),
   'runs of schedules': () => sweepScheduleRuns(deps.db),
   'mails of the platform': () => sweepPlatformMail(deps.db),

@@ -215,8 +215,9 @@ const changeEndpoints: readonly Endpoint[] = [
     response: run,
     handle: async ({ params }, { db, deps, project, setHeader, afterCommit }) => {
       const started = await runNow(db, { ...deps, caps: monthlyCaps(deps.config) }, project, params.cid);
-      afterCommit(async () => void (await deps.gate.admit(started.job, false)));
-      setHeader('Location', `/projects/${project.id}/jobs/${started.job.id}`);
+      const { job, jobId } = started;
+      if (job !== null) afterCommit(async () => void (await deps.gate.admit(job, false)));
+      setHeader('Location', `/projects/${project.id}/jobs/${jobId}`);
       return shownRun(started.run);
     },
   }),

@@ -18,6 +18,7 @@ import {
 } from '#domain/functions/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { batching, debounceMs, rateLimit } from '#queues/flow-control.ts';
 import { retryPolicy } from '#queues/retry-policy.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
@@ -159,6 +160,9 @@ const newFunction = z.strictObject({
   memory_mb: codeFields.memory_mb.default(256),
   access: z.enum(functionAccess).default('key').describe('Which callers it takes at its public address.'),
   retry: retryPolicy.nullable().default(null),
+  rate: rateLimit.nullable().default(null),
+  debounce_ms: debounceMs.nullable().default(null),
+  batch: batching.nullable().default(null),
   on_failure_function_id: id.nullable().default(null),
   env_vars: envVars.default({}),
 });
@@ -169,6 +173,9 @@ const changedFunction = z.strictObject({
   ...sourceFields,
   access: z.enum(functionAccess).optional(),
   retry: retryPolicy.nullable().optional(),
+  rate: rateLimit.nullable().optional(),
+  debounce_ms: debounceMs.nullable().optional(),
+  batch: batching.nullable().optional(),
   on_failure_function_id: id.nullable().optional(),
   env_vars: envVars.optional().describe('Merged; null deletes a variable, a masked value keeps it.'),
 });

@@ -130,6 +130,9 @@ const queue = z.object({
   oldest_wait_ms: z.int().nullable().describe('Of jobs that could run. Null when none waits.'),
   per_minute: z.number().describe('Runs that ended, on average of the last five minutes.'),
   failures: z.array(z.object({ function_id: id, count: z.int() })).describe('Of the last hour, the most first.'),
+  held: z
+    .object({ rate_limited: z.int(), debounce: z.int(), batch: z.int() })
+    .describe('Of those that wait, the ones that their function does not let start yet.'),
   estimated_start_ms: z
     .int()
     .nullable()

@@ -1,3 +1,4 @@
+import { batching, debounceMs, rateLimit } from '#queues/flow-control.ts';
 import { retryPolicy } from '#queues/retry-policy.ts';
 import { z } from 'zod';
 import { maskEnvVars, openEnvVars } from '#domain/functions/env-vars.ts';
@@ -36,6 +37,11 @@ export const listedFunction = z.object({
   language: z.enum(['javascript', 'python']),
   access: z.enum(functionAccess).describe('Which callers it takes at its public address.'),
   retry: retryPolicy.nullable().describe('For its jobs that bring none of their own; null: they run once.'),
+  rate: rateLimit.nullable().describe('How often its jobs start; null: as soon as there is room.'),
+  debounce_ms: debounceMs
+    .nullable()
+    .describe('A job runs when so long none came with its unique_key, with the last payload; null: it does not wait.'),
+  batch: batching.nullable().describe('One run gets an array of the payloads of several jobs; null: each has its own.'),
   on_failure_function_id: id.nullable().describe('The function that runs when a job has failed for good.'),
   entry_point: z.string(),
   entrypoint: z.string().nullable().describe('Path of the file with the handler; null for a function of one file.'),

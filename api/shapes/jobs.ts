@@ -42,7 +42,19 @@ export const job = z.object({
   result: z.unknown(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   waiting_reason: z
-    .enum(['project_limit', 'global_limit', 'queue', 'retry_backoff', 'paused', 'delayed', 'concurrency'])
+    .enum([
+      'project_limit',
+      'organization_limit',
+      'global_limit',
+      'queue',
+      'retry_backoff',
+      'paused',
+      'delayed',
+      'concurrency',
+      'rate_limited',
+      'debounce',
+      'batch',
+    ])
     .nullable()
     .describe('Null when it does not wait, and while the queue is down.'),
   priority: z.int().describe('9 goes first among the jobs of its project.'),

@@ -73,6 +73,7 @@ declare module 'plinth/functions' {
     readonly run_at?: string;
     /** 0 to 9; 9 goes first. */
     readonly priority?: number;
+    /** The first job with it wins; of a function with `debounce_ms` the last payload does. */
     readonly unique_key?: string;
     readonly unique_for_ms?: number;
     readonly concurrency_key?: string;
@@ -83,7 +84,7 @@ declare module 'plinth/functions' {
 
   export interface EnqueuedJob {
     readonly job_id: string;
-    /** `duplicate`: an earlier job has the unique key, and this is its id. */
+    /** `duplicate`: an earlier job has the unique key, and this is its id. Of a function with `debounce_ms` it has the new payload. */
     readonly status: 'queued' | 'duplicate';
   }
 

@@ -5,6 +5,7 @@
  * wait or are skipped.
  */
 import { presentVersion } from '#domain/functions/store.ts';
+import { isHolding } from '#queues/flow-control.ts';
 import { requireRoomAt } from '#domain/jobs/accept.ts';
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
 import { type MonthlyCaps, capExceeded } from '#domain/jobs/usage.ts';
@@ -199,9 +200,17 @@ export const removeSchedule = async (db: Queryable, projectId: string, id: strin
 
 const refOf = ({ id, type, projectId }: NewJobRow): JobRef => ({ id, type, projectId });
 
+/** The function that a schedule calls, as it is now. */
+const calledBy = async (db: Queryable, projectId: string, target: ScheduleRow['target']) => {
+  const present =
+    target.type === 'function' ? await presentVersion(db, projectId, { id: target.function_id }) : undefined;
+  if (present === undefined) return { version: null };
+  return { version: present.version, retry: present.retry, holds: isHolding(present) };
+};
+
 /**
  * Runs a schedule now, whatever its overlap rule and whether it is enabled. The caller hands the job to the gate when
- * this is committed.
+ * this is committed; it is null when its function lets the job start later.
  * @throws {ServiceError} `not_found`, `conflict` when its function was deleted, `project_not_ready`, `queue_full`,
  * `monthly_cap_exceeded`
  */
@@ -210,26 +219,21 @@ export const runNow = async (
   { gate, caps }: { readonly gate: Pick<Gate, 'projects'>; readonly caps: MonthlyCaps },
   project: OfProject,
   scheduleId: string,
-): Promise<{ run: RunRow; job: JobRef }> => {
+): Promise<{ readonly run: RunRow; readonly jobId: string; readonly job: JobRef | null }> => {
   const row = await lockSchedule(db, project.id, scheduleId);
   if (row === undefined) throw notFound('schedule');
   if (project.status !== 'active') {
     throw new ServiceError('project_not_ready', `The project is ${project.status}; schedules run when it is active.`);
   }
   const { target } = row;
-  const present =
-    target.type === 'function' ? await presentVersion(db, project.id, { id: target.function_id }) : undefined;
   const id = newId();
-  const { job } = startOf(
-    row,
-    { version: present?.version ?? null, retry: present?.retry ?? null, monthlyLimit: caps[project.plan] },
-    id,
-  );
+  const called = await calledBy(db, project.id, target);
+  const { job } = startOf(row, { ...called, monthlyLimit: caps[project.plan] }, id);
   if (job === null) throw new ServiceError('conflict', 'The function of this schedule was deleted.');
   await requireRoomAt(gate, job);
   const fireAt = new Date(await databaseTime(db));
   const run = { id, scheduleId, fireAt, trigger: 'manual', jobId: job.id, status: 'started', reason: null } as const;
   await insertRuns(db, [run]);
   if (!(await insertJobs(db, [job])).has(job.id)) throw capExceeded(caps[project.plan]);
-  return { run: await findRun(db, id), job: refOf(job) };
+  return { run: await findRun(db, id), jobId: job.id, job: job.options?.flow_of === undefined ? refOf(job) : null };
 };

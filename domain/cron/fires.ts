@@ -132,6 +132,8 @@ export const startOf = (
   called: {
     readonly version: number | null;
     readonly retry?: RetryPolicy | null;
+    /** Whether it says when its jobs start. */
+    readonly holds?: boolean;
     readonly monthlyLimit: number | null;
   },
   runId: string,
@@ -151,7 +153,8 @@ export const startOf = (
     ...timeout,
   };
   const job = jobOf(functionInvoke, schedule, runId, { ...data, retry: retry ?? called.retry ?? null });
-  return { job: { ...job, monthlyLimit: called.monthlyLimit }, reason: null };
+  const options = called.holds === true ? { ...job.options, flow_of: target.function_id } : job.options;
+  return { job: { ...job, options, monthlyLimit: called.monthlyLimit }, reason: null };
 };
 
 /** The bytes of targets and payloads that one batch may write. */

@@ -476,6 +476,8 @@ export interface Facts {
   /** The present version of the function that it calls; null when there is none. */
   readonly function_version: number | null;
   readonly function_retry: RetryPolicy | null;
+  /** Whether the function says when its jobs start. */
+  readonly function_holds: boolean;
 }
 
 /** Read by a statement of its own after the locks are held, so that nothing in it is older than the locks. */
@@ -483,6 +485,7 @@ export const factsOf = async (db: Queryable, ids: readonly string[]): Promise<Re
   const rows = await db.query<Facts>(
     `select s.id, now() as now, p.plan, p.status = 'active' and p.deleted_at is null as active,
        f.version as function_version, f.retry as function_retry,
+       (f.rate is not null or f.batch is not null) is true as function_holds,
        (select count(*) from ${runsThatGoOn(maxUnfinished)} as r) as unfinished,
        (select count(*) from schedule_runs r where r.schedule_id = s.id and r.status = 'waiting') as waiting
      from schedules s join projects p on p.id = s.project_id

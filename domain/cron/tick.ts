@@ -181,7 +181,12 @@ const startWith = ({ contents, caps }: Sending, { schedule, facts }: Locked, run
   if (content === undefined) throw new Error('a locked schedule is gone');
   return startOf(
     content,
-    { version: facts.function_version, retry: facts.function_retry, monthlyLimit: caps[facts.plan] },
+    {
+      version: facts.function_version,
+      retry: facts.function_retry,
+      holds: facts.function_holds,
+      monthlyLimit: caps[facts.plan],
+    },
     runId,
   );
 };
@@ -345,8 +350,10 @@ const pastTheSecondMs = 3;
 
 /** Fires are never refused: what the gate does not take now, the reconciler brings to it within seconds. */
 const admitAll = async ({ gate, log }: CronTickDeps, jobs: readonly NewJobRow[]): Promise<void> => {
-  const admit = async ({ id, type, projectId }: NewJobRow): Promise<void> => {
+  const admit = async ({ id, type, projectId, options }: NewJobRow): Promise<void> => {
     noteAccepted(type);
+    // Its function holds it.
+    if (options?.flow_of !== undefined) return;
     await gate.admit({ id, type, projectId }, false);
   };
   const results = await Promise.allSettled(jobs.map(admit));

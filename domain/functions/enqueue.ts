@@ -1,17 +1,20 @@
-import { requireWaitingBytes, type WaitingBytes, queueFull } from '#domain/jobs/accept.ts';
+import { requireRoom, requireWaitingBytes, type WaitingBytes } from '#domain/jobs/accept.ts';
 import { admitKeyed } from '#domain/jobs/concurrency.ts';
 import { type NewJobRow, type Starter, insertJobs } from '#domain/jobs/store.ts';
+import { type Debounced, replaceDebounced } from '#domain/jobs/debounce.ts';
+import { type Released, releaseHeld } from '#domain/jobs/flow.ts';
 import { claimUniqueKeys } from '#domain/jobs/unique-keys.ts';
 import { type MonthlyCaps, capExceeded } from '#domain/jobs/usage.ts';
 import { waitingBytesFrom } from '#domain/projects/plans.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Config } from '#lib/config.ts';
-import { type ControlDb, type Queryable, one } from '#lib/control-db.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import type { JobRef } from '#queues/define.ts';
 import { type EnqueueOptions, maxDepth } from '#queues/enqueue-options.ts';
+import { isControlled, isHolding } from '#queues/flow-control.ts';
 import { type FunctionCaller, functionInvoke } from '#queues/function-invoke.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
@@ -64,6 +67,8 @@ export interface Admissions {
   readonly projectId: string;
   readonly ready: readonly JobRef[];
   readonly keys: readonly string[];
+  /** The function that says when they may start; left out: nobody does. */
+  readonly heldBy?: string;
 }
 
 const jobLoop = (): ServiceError =>
@@ -74,28 +79,6 @@ const jobLoop = (): ServiceError =>
 /** @throws {ServiceError} `job_loop` */
 export const requireDepth = (depth: number): void => {
   if (depth > maxDepth) throw jobLoop();
-};
-
-/**
- * Asked of the rows, since those that wait for their time are not at the gate.
- * @throws {ServiceError} `queue_full`
- */
-export const requireRoom = async (
-  db: Queryable,
-  projectId: string,
-  wanted: number,
-  waitingJobs: number,
-): Promise<void> => {
-  const { max, queued } = await one(
-    db.query<{ max: number; queued: number }>(
-      `select most.max, (select count(*)::int from (
-           select from jobs where project_id = $1 and type = $2 and status = 'queued' limit most.max + 1) q) as queued
-       from (select coalesce((select waiting from job_limits where project_id = $1 and type = $2), $3::float8) as max) most`,
-      [projectId, functionInvoke.type, waitingJobs],
-      'room-to-enqueue',
-    ),
-  );
-  if (queued + wanted > max) throw queueFull(functionInvoke.type);
 };
 
 /** The first of several jobs with the same key stands for all of them. */
@@ -116,29 +99,74 @@ const claim = async (
   });
 };
 
+interface Accepted {
+  readonly enqueued: readonly Enqueued[];
+  /** The new ones. */
+  readonly rows: readonly NewJobRow[];
+}
+
+type Identified = EnqueuedJob & { readonly id: string };
+
+const claimed = async (
+  db: Queryable,
+  functionId: string,
+  jobs: readonly Identified[],
+  asRow: (job: Identified) => NewJobRow,
+): Promise<Accepted> => {
+  const enqueued = await claim(db, functionId, jobs);
+  return { enqueued, rows: jobs.filter((_, place) => enqueued[place]?.status === 'queued').map(asRow) };
+};
+
+/** The last of several jobs with one key stands for all of them, under the id of the first that waits. */
+const debounced = async (
+  db: Queryable,
+  functionId: string,
+  jobs: readonly Identified[],
+  asRow: (job: Identified) => NewJobRow,
+): Promise<Accepted> => {
+  const byKey = Map.groupBy(jobs, ({ options }) => options.unique_key ?? '');
+  const latest = [...byKey].map(([key, own]): Debounced => {
+    const [first, last] = [own[0], own.at(-1)];
+    if (first === undefined || last === undefined) throw new Error('a key has no jobs');
+    return { key, row: { ...asRow(last), id: first.id } };
+  });
+  const waiting = await replaceDebounced(db, functionId, latest);
+  const idOf = (key: string): string => waiting.get(key) ?? byKey.get(key)?.[0]?.id ?? '';
+  return {
+    enqueued: jobs.map(({ id, options }) => {
+      const jobId = idOf(options.unique_key ?? '');
+      return { job_id: jobId, status: jobId === id ? 'queued' : 'duplicate' };
+    }),
+    rows: latest.filter(({ key }) => !waiting.has(key)).map(({ row }) => row),
+  };
+};
+
+/** When jobs of the function start, as the function has it. */
+const flowOf = (fn: FunctionVersion, uniqueKey = ''): NewJobRow['options'] => ({
+  ...(isControlled(fn) && { flow_of: fn.id }),
+  ...(fn.debounce_ms !== null && { debounce_key: uniqueKey, debounce_ms: fn.debounce_ms }),
+});
+
+const chosenOf = (fn: FunctionVersion, depth: number, options: EnqueueOptions): NonNullable<NewJobRow['options']> => {
+  const { unique_key, unique_for_ms: _for, retry = fn.retry, concurrency_key: key, concurrency, ...rest } = options;
+  const keyed = key === undefined ? {} : { concurrency_key: key, concurrency: concurrency ?? 1 };
+  return { ...rest, ...keyed, ...flowOf(fn, unique_key), ...(retry && { retry }), ...(depth > 0 && { depth }) };
+};
+
 const rowOf = (
   { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
   order: EnqueueOrder & Pick<EnqueueLimits, 'caps'>,
   fn: FunctionVersion,
   { id, payload, options }: EnqueuedJob & { readonly id: string },
 ): NewJobRow => {
-  const {
-    unique_key: _key,
-    unique_for_ms: _for,
-    retry = fn.retry,
-    concurrency_key: key,
-    concurrency,
-    ...rest
-  } = options;
   const { trigger, caller, depth } = order;
-  const keyed = key === undefined ? {} : { concurrency_key: key, concurrency: concurrency ?? 1 };
-  const chosen = { ...rest, ...keyed, ...(retry && { retry }), ...(depth > 0 && { depth }) };
+  const chosen = chosenOf(fn, depth, options);
   return {
     id,
     projectId,
     type: functionInvoke.type,
     data: JSON.stringify({ function_id: fn.id, version: fn.version, trigger, payload, ...(caller && { caller }) }),
-    maxAttempts: Math.max(functionInvoke.maxAttempts, retry?.max_attempts ?? 0),
+    maxAttempts: Math.max(functionInvoke.maxAttempts, chosen.retry?.max_attempts ?? 0),
     requestId: order.requestId,
     startedBy: order.startedBy,
     monthlyLimit: order.caps[plan],
@@ -164,15 +192,16 @@ export const enqueue = async (
   requireActive(project);
   if (order.caller !== undefined) requireTaken(fn.access, order.caller);
   const jobs = order.jobs.map((job) => ({ ...job, id: job.id ?? newId() }));
-  const enqueued = await claim(db, fn.id, jobs);
-  const rows = jobs
-    .filter((_, place) => enqueued[place]?.status === 'queued')
-    .map((job) => rowOf(project, { ...order, caps: limits.caps }, fn, job));
-  await requireRoom(db, project.id, rows.length, limits.waitingJobs);
+  const asRow = (job: EnqueuedJob & { readonly id: string }): NewJobRow =>
+    rowOf(project, { ...order, caps: limits.caps }, fn, job);
+  const { enqueued, rows } =
+    fn.debounce_ms === null ? await claimed(db, fn.id, jobs, asRow) : await debounced(db, fn.id, jobs, asRow);
+  await requireRoom(db, { type: functionInvoke.type, projectId: project.id }, rows.length, limits.waitingJobs);
   await requireWaitingBytes(db, limits.waitingBytes, project.id, rows);
   const taken = await insertJobs(db, rows);
   if (taken.size < rows.length) throw capExceeded(limits.caps[project.plan]);
-  return { enqueued, admissions: admissionsOf(project.id, rows, taken) };
+  const admissions = admissionsOf(project.id, rows, taken);
+  return { enqueued, admissions: isHolding(fn) ? { ...admissions, heldBy: fn.id } : admissions };
 };
 
 const admissionsOf = (
@@ -190,11 +219,16 @@ const admissionsOf = (
 /** Never fails: what the gate does not take now, the reconciler brings to it within seconds. */
 export const admitEnqueued = async (
   { db, gate, log }: { readonly db: ControlDb; readonly gate: Pick<Gate, 'admit'>; readonly log: Log },
-  { projectId, ready, keys }: Admissions,
+  { projectId, ready, keys, heldBy }: Admissions,
 ): Promise<void> => {
   try {
-    const keyed = keys.length === 0 ? [] : await admitKeyed(db, { type: functionInvoke.type, projectId, keys });
-    await Promise.all([...ready, ...keyed].map((ref) => gate.admit(ref, false)));
+    // Starts of the next second are given away by the leader of the shard, which is there when they come.
+    const released: Released | null = heldBy === undefined ? null : await releaseHeld(db, heldBy, 0);
+    const wanting = [...keys, ...(released?.keyed ?? []).map(({ key }) => key)];
+    const keyed =
+      wanting.length === 0 ? [] : await admitKeyed(db, { type: functionInvoke.type, projectId, keys: wanting });
+    const all = [...ready, ...(released?.ready ?? []), ...keyed];
+    await Promise.all(all.map((ref) => gate.admit(ref, false)));
   } catch (error) {
     log.debug({ err: error }, 'jobs that were enqueued wait for the reconciler');
   }

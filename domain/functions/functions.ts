@@ -9,6 +9,7 @@
 import { LRUCache } from 'lru-cache';
 import type { AssumedMember } from '#domain/accounts/callers.ts';
 import type { JobRequest } from '#domain/jobs/accept.ts';
+import { forgetStarts } from '#domain/jobs/flow.ts';
 import type { MonthlyCaps } from '#domain/jobs/usage.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Config } from '#lib/config.ts';
@@ -24,6 +25,7 @@ import {
   functionInvoke,
   sandboxLevels,
 } from '#queues/function-invoke.ts';
+import { type FlowControl, isControlled } from '#queues/flow-control.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { type EnvVars, mergeEnvVars, openEnvVars } from './env-vars.ts';
@@ -47,6 +49,7 @@ import {
   replaceCode,
   setAccess,
   setFailureHandler,
+  setFlowControl,
   setRetry,
 } from './store.ts';
 
@@ -59,7 +62,7 @@ export const monthlyCaps = (
   enterprise: null,
 });
 
-interface FunctionInput {
+interface FunctionInput extends FlowControl {
   readonly name: string;
   readonly language: Language;
   readonly entry_point: string;
@@ -199,6 +202,13 @@ const changesCode = (change: FunctionChange): boolean =>
     (field) => change[field] !== undefined,
   );
 
+const changeFlow = async (db: Queryable, id: string, change: FunctionChange): Promise<void> => {
+  const { rate, debounce_ms, batch } = change;
+  if (rate === undefined && debounce_ms === undefined && batch === undefined) return;
+  await setFlowControl(db, id, { rate, debounce_ms, batch });
+  if (rate !== undefined) await forgetStarts(db, id);
+};
+
 /**
  * Changes a function. Whatever a run depends on makes a new version; a new name keeps the slug, so that callers go on.
  * @throws {ServiceError} `not_found`, `validation_failed`
@@ -214,6 +224,7 @@ export const updateFunction = async (
   if (change.name !== undefined) await renameFunction(db, id, change.name);
   if (change.access !== undefined) await setAccess(db, id, change.access);
   if (change.retry !== undefined) await setRetry(db, id, change.retry);
+  await changeFlow(db, id, change);
   const { on_failure_function_id: handlerId } = change;
   await requireHandler(db, projectId, handlerId);
   if (handlerId !== undefined) await setFailureHandler(db, id, handlerId);
@@ -292,16 +303,22 @@ export const requireTaken = (access: FunctionAccess, caller: FunctionCaller): vo
 /** The job that runs that version of that function. */
 const requestFor = (
   { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
-  order: Omit<InvokeOrder, 'by' | 'onVersion' | 'member'> & { readonly functionId: string; readonly version: number },
+  order: Omit<InvokeOrder, 'by' | 'onVersion' | 'member'> & {
+    readonly functionId: string;
+    readonly version: number;
+    /** Left out: it runs whatever the function says of its jobs. */
+    readonly flow?: FlowControl;
+  },
 ): JobRequest => {
-  const { functionId, version, trigger, payload, requestId, caps, caller, request, streams } = order;
+  const { functionId, version, trigger, payload, requestId, caps, caller, request, streams, flow } = order;
   const by = {
     ...(request && { request }),
     ...(streams && { streams: true as const }),
     ...(caller && { caller }),
   };
   const data = { function_id: functionId, version, trigger, payload, ...by };
-  return { job: functionInvoke, projectId, requestId, data, monthlyLimit: caps[plan] };
+  const controlled = flow !== undefined && isControlled(flow) ? { flow: { functionId, ...flow } } : {};
+  return { job: functionInvoke, projectId, requestId, data, monthlyLimit: caps[plan], ...controlled };
 };
 
 /** Another service's credentials are for a function that takes everybody, and for no other. */
@@ -316,7 +333,7 @@ const requestOf = (
   versions: FunctionVersions,
   project: Project,
   order: InvokeOrder,
-  { id: functionId, version, access }: FunctionVersion,
+  { id: functionId, version, access, rate, debounce_ms, batch }: FunctionVersion,
 ): JobRequest => {
   const { by, member, caller, onVersion } = order;
   requireActive(project);
@@ -328,7 +345,13 @@ const requestOf = (
     return requestOf(versions, caller?.project ?? project, { ...order, member: caller?.member }, present);
   };
   return {
-    ...requestFor(project, { ...order, request: requestFitting(access, order.request), functionId, version }),
+    ...requestFor(project, {
+      ...order,
+      request: requestFitting(access, order.request),
+      functionId,
+      version,
+      flow: { rate, debounce_ms, batch },
+    }),
     assumes: {
       functionId,
       version,

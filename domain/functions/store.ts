@@ -1,5 +1,6 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import type { FlowControl } from '#queues/flow-control.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
 
 export type Language = 'javascript' | 'python';
@@ -28,7 +29,7 @@ interface FunctionCode {
 }
 
 /** Without the compiled text and the files, which can have megabytes. */
-export interface FunctionRow extends Omit<FunctionCode, 'compiled' | 'files'> {
+export interface FunctionRow extends Omit<FunctionCode, 'compiled' | 'files'>, FlowControl {
   readonly id: string;
   readonly project_id: string;
   readonly slug: string;
@@ -45,14 +46,14 @@ export interface FunctionRow extends Omit<FunctionCode, 'compiled' | 'files'> {
 }
 
 const codeColumns = 'entry_point, code, files, entrypoint, compiled, timeout_ms, memory_mb, env_sealed';
-const listedColumns = `id, project_id, slug, name, language, access, retry, on_failure_function_id, entry_point, entrypoint,
-  timeout_ms, memory_mb, env_sealed, version, created_at, updated_at`;
+const listedColumns = `id, project_id, slug, name, language, access, retry, rate, debounce_ms, batch, on_failure_function_id,
+  entry_point, entrypoint, timeout_ms, memory_mb, env_sealed, version, created_at, updated_at`;
 const columns = `${listedColumns}, code`;
 
 /** A function without its texts, which can be a megabyte each. */
 export type ListedFunction = Omit<FunctionRow, 'code'>;
 
-interface NewFunction extends FunctionCode {
+interface NewFunction extends FunctionCode, FlowControl {
   readonly id: string;
   readonly project_id: string;
   readonly slug: string;
@@ -68,8 +69,9 @@ interface NewFunction extends FunctionCode {
 export const insertFunction = (db: Queryable, fn: NewFunction): Promise<FunctionRow[]> =>
   db.query<FunctionRow>(
     `insert into functions (id, project_id, slug, name, language, access, ${codeColumns}, version, created_by, retry,
-       on_failure_function_id)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15, $16, $17) returning ${columns}`,
+       on_failure_function_id, rate, debounce_ms, batch)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15, $16, $17, $18, $19, $20)
+     returning ${columns}`,
     [
       fn.id,
       fn.project_id,
@@ -88,6 +90,9 @@ export const insertFunction = (db: Queryable, fn: NewFunction): Promise<Function
       fn.created_by,
       fn.retry,
       fn.on_failure_function_id,
+      fn.rate,
+      fn.debounce_ms,
+      fn.batch,
     ],
   );
 
@@ -118,13 +123,15 @@ export const lockFunction = (db: Queryable, projectId: string, id: string): Prom
     ]),
   );
 
-export interface FunctionVersion {
+export interface FunctionVersion extends FlowControl {
   readonly id: string;
   readonly version: number;
   readonly language: Language;
   readonly access: FunctionAccess;
   readonly retry: RetryPolicy | null;
 }
+
+const presentColumns = 'id, version, language, access, retry, rate, debounce_ms, batch';
 
 /** Which version an invocation of that function runs; `by` is its id or, for public calls, its slug. */
 export const presentVersion = (
@@ -135,14 +142,14 @@ export const presentVersion = (
   'id' in by
     ? maybeOne(
         db.query<FunctionVersion>(
-          'select id, version, language, access, retry from functions where project_id = $1 and id = $2',
+          `select ${presentColumns} from functions where project_id = $1 and id = $2`,
           [projectId, by.id],
           'fn-id',
         ),
       )
     : maybeOne(
         db.query<FunctionVersion>(
-          'select id, version, language, access, retry from functions where project_id = $1 and slug = $2',
+          `select ${presentColumns} from functions where project_id = $1 and slug = $2`,
           [projectId, by.slug],
           'fn-slug',
         ),
@@ -228,6 +235,29 @@ export const setAccess = async (db: Queryable, functionId: string, access: Funct
 /** @param retry null: none */
 export const setRetry = async (db: Queryable, functionId: string, retry: RetryPolicy | null): Promise<void> => {
   await db.query('update functions set retry = $2, updated_at = now() where id = $1', [functionId, retry]);
+};
+
+/** Fields that are left out stay as they are. */
+export const setFlowControl = async (
+  db: Queryable,
+  functionId: string,
+  change: { readonly [Field in keyof FlowControl]?: FlowControl[Field] | undefined },
+): Promise<void> => {
+  const { rate, debounce_ms: debounceMs, batch } = change;
+  await db.query(
+    `update functions set rate = case when $2 then $3 else rate end,
+       debounce_ms = case when $4 then $5 else debounce_ms end, batch = case when $6 then $7 else batch end,
+       updated_at = now() where id = $1`,
+    [
+      functionId,
+      rate !== undefined,
+      rate ?? null,
+      debounceMs !== undefined,
+      debounceMs ?? null,
+      batch !== undefined,
+      batch ?? null,
+    ],
+  );
 };
 
 /** @param handlerId null: none */

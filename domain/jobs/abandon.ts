@@ -5,7 +5,7 @@ import { type ControlDb, type Queryable, maybeOne, one } from '#lib/control-db.t
 import { projectProvision } from '#queues/project-provision.ts';
 import type { Outcomes } from '#queues/replies.ts';
 import type { Changed } from './changes.ts';
-import { jobColumns, outcomeOf } from './store.ts';
+import { jobColumns, jobColumnsOf, outcomeOf } from './store.ts';
 
 /**
  * Cancelling 500 jobs takes about 100 ms, their records included; 10,000 in one statement exceeded the statement
@@ -69,7 +69,7 @@ const cancelBatch = (db: ControlDb, projectId: string, after: string): Promise<C
        ), ended as (
          update jobs set ${cancelled} from batch where jobs.id = batch.id returning jobs.*
        )
-       select ${jobColumns}, reply_to from ended order by id`,
+       select ${jobColumnsOf('ended')}, reply_to from ended order by id`,
       [projectId, projectProvision.type, after, batchSize],
     );
   }, systemActor);

@@ -8,10 +8,11 @@ import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
 import type { JobDefinition, JobRef } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
+import type { JobFlow } from './flow.ts';
 import { type Assumptions, type NewJobRow, type Starter, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
 
-export const queueFull = (type: string): ServiceError =>
+const queueFull = (type: string): ServiceError =>
   new ServiceError('queue_full', `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`, {
     hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
     headers: { 'Retry-After': '5' },
@@ -32,6 +33,28 @@ export const requireRoomAt = async (
   const own = (await gate.projects(type, maxProjects)).find((load) => load.projectId === projectId);
   if (own === undefined || own.queued === 0 || own.queued < own.waiting) return;
   throw queueFull(type);
+};
+
+/**
+ * Counted by the rows, since those that wait for their time are not at the gate.
+ * @throws {ServiceError} `queue_full`
+ */
+export const requireRoom = async (
+  db: Queryable,
+  { type, projectId }: Pick<JobRef, 'type' | 'projectId'>,
+  wanted: number,
+  waitingJobs: number,
+): Promise<void> => {
+  const { max, queued } = await one(
+    db.query<{ max: number; queued: number }>(
+      `select most.max, (select count(*)::int from (
+           select from jobs where project_id = $1 and type = $2 and status = 'queued' limit most.max + 1) q) as queued
+       from (select coalesce((select waiting from job_limits where project_id = $1 and type = $2), $3::float8) as max) most`,
+      [projectId, type, waitingJobs],
+      'room-to-enqueue',
+    ),
+  );
+  if (queued + wanted > max) throw queueFull(type);
 };
 
 /** How many bytes the payloads of a project's waiting jobs may have, by plan. */
@@ -105,6 +128,8 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
   readonly undo?: (tx: Tx) => Promise<void>;
   /** How many of its type its project may have accepted this month; null: no limit. Left out: not counted. */
   readonly monthlyLimit?: number | null | undefined;
+  /** When the jobs of its function may start. Left out: at any time. */
+  readonly flow?: JobFlow | undefined;
   /** The job is inserted only while its function and its caller are as the data assumes. */
   readonly assumes?: Assumption | undefined;
 }
@@ -122,6 +147,8 @@ export interface AcceptDeps {
   readonly db: ControlDb;
   readonly gate: Pick<Gate, 'admit'>;
   readonly waitingBytes: WaitingBytes;
+  /** How many jobs of a project may wait (PLINTH_WAITING_JOBS). */
+  readonly waitingJobs: number;
 }
 
 /** After 250 ms, 500 ms and so on: Postgres may take 32 s to come back, or to carry out a commit that it still has. */
@@ -160,7 +187,7 @@ const insertRenewed = async (by: Inserting, row: NewJobRow, request: JobRequest,
 };
 
 /** The row first, then the gate; a job that the gate does not take is taken back. */
-export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
+export const acceptWith = ({ db, gate, waitingBytes, waitingJobs }: AcceptDeps): Accept => {
   const inserts = createBatcher<NewJobRow, boolean>(async (rows) => {
     const taken = await insertJobs(db, rows);
     return rows.map(({ id }) => taken.has(id));
@@ -200,12 +227,15 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
   return async (request, row) => {
     const { job, projectId, undo } = request;
     if (job.capped) await requireWaitingBytes(db, waitingBytes, projectId, [row]);
+    if (row.options?.flow_of !== undefined) await requireRoom(db, { type: job.type, projectId }, 1, waitingJobs);
     await insert(row, request).catch((error: unknown) => {
       // A connection that broke in the commit may have kept the row.
       if (isDependencyFailure(error)) void takeBackLater(row, undo);
       throw error;
     });
-    const ref = { id: row.id, type: job.type, projectId };
+    // Its function holds it; the leader of its shard lets it go.
+    if (row.options?.flow_of !== undefined) return noteAccepted(job.type);
+    const ref = { id: row.id, type: job.type, projectId, awaited: typeof row.replyTo === 'string' };
     try {
       if ((await gate.admit(ref, job.capped)) === 'full') throw queueFull(job.type);
     } catch (error) {

@@ -17,7 +17,7 @@ export const cancelWaiting = (db: Queryable, projectId: string, id: string): Pro
   maybeOne(
     db.query<Changed>(
       `update jobs set ${cancelledWaiting}
-       where project_id = $1 and id = $2 and status = 'queued' returning ${jobColumns}, reply_to`,
+       where project_id = $1 and id = $2 and status = 'queued' and batch_id is null returning ${jobColumns}, reply_to`,
       [projectId, id],
     ),
   );
@@ -26,7 +26,7 @@ export const cancelWaiting = (db: Queryable, projectId: string, id: string): Pro
 export const cancelAllWaiting = (db: Queryable, ids: readonly string[]): Promise<Changed[]> =>
   db.query<Changed>(
     `with batch (job_id) as materialized (
-       select id from jobs where id = any ($1) and status = 'queued' order by id for no key update skip locked)
+       select id from jobs where id = any ($1) and status = 'queued' and batch_id is null order by id for no key update skip locked)
      update jobs set ${cancelledWaiting} from batch where id = job_id returning ${jobColumns}, reply_to`,
     [ids],
   );
@@ -52,8 +52,8 @@ export const revive = (db: Queryable, projectId: string, id: string): Promise<Jo
        )
        update jobs set status = 'queued', attempt = 0, crashes = 0, run_id = null, worker_id = null, result = null,
          error_code = null, error_message = null, progress = null, started_at = null, finished_at = null,
-         next_run_at = case when concurrency_key is null then null else 'infinity'::timestamptz end,
-         cancel_requested_at = null, reply_to = null, queued_at = now(), expires_at = null
+         next_run_at = case when concurrency_key is null and flow_of is null then null else 'infinity'::timestamptz end,
+         slot_at = null, debounce_key = null, batch_id = null, cancel_requested_at = null, reply_to = null, queued_at = now(), expires_at = null
        where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired')
        returning ${jobColumns}`,
       [projectId, id],
@@ -220,19 +220,34 @@ export const restartCrashed = async (db: Queryable, run: BrokenRun): Promise<boo
 export interface DueJob extends JobRef {
   /** The concurrency key of which it needs a place first; null: none. */
   readonly key: string | null;
+  /** Whether its function says when it may start. */
+  readonly held: boolean;
 }
+
+// A slot is the time of one start: another attempt, or a job that comes after a delay, needs one of its own.
+const needsSlot = 'flow_of is not null and slot_at is distinct from next_run_at';
 
 /** Jobs whose time has come, retries among them. */
 export const takeDue = async (
   db: Queryable,
   { type, part, max }: { readonly type: string; readonly part: Part; readonly max: number },
 ): Promise<DueJob[]> => {
-  const rows = await db.query<{ id: string; project_id: string; priority: number; key: string | null }>(
-    `update jobs set next_run_at = case when concurrency_key is null then null else 'infinity'::timestamptz end
+  const rows = await db.query<{
+    id: string;
+    project_id: string;
+    priority: number;
+    awaited: boolean;
+    key: string | null;
+    held: boolean;
+  }>(
+    `update jobs set next_run_at = case when concurrency_key is null and not (${needsSlot}) then null
+         else 'infinity'::timestamptz end,
+       slot_at = case when ${needsSlot} then null else slot_at end, debounce_key = null
      where id in (
        select id from jobs where type = $1 and status = 'queued' and next_run_at <= now() and ${inPart('$3', '$4')}
        order by next_run_at limit $2 for update skip locked)
-     returning id, project_id, priority, concurrency_key as key`,
+     returning id, project_id, priority, reply_to is not null as awaited, concurrency_key as key,
+       flow_of is not null and slot_at is null as held`,
     [type, max, part.count, part.index],
     'take-due-jobs',
   );
@@ -241,6 +256,8 @@ export const takeDue = async (
     type,
     projectId: row.project_id,
     priority: row.priority,
+    awaited: row.awaited,
     key: row.key,
+    held: row.held,
   }));
 };

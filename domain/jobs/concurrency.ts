@@ -20,6 +20,10 @@ const lockPlaces = async (tx: Tx, projectId: string): Promise<void> => {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('concurrency keys ' || $1, 0))`, [projectId]);
 };
 
+/** Jobs whose function has not let them start yet are not asked. */
+const hasSlot = (job: string): string =>
+  `${job}.concurrency_key is not null and ${job}.batch_id is null and (${job}.flow_of is null or ${job}.slot_at is not null)`;
+
 // A job stays behind while too many of its key hold places, and so do those behind it. Each job brings its own number.
 const givePlaces = `
   update jobs set next_run_at = null from (
@@ -32,7 +36,7 @@ const givePlaces = `
     cross join lateral (
       select w.id, w.concurrency, row_number() over (order by w.priority desc, w.id) as nth from jobs w
       where w.project_id = $1 and w.concurrency_key = asked.key and w.status = 'queued' and w.next_run_at = 'infinity'
-        and w.type = $2
+        and w.type = $2 and ${hasSlot('w')}
       order by w.priority desc, w.id limit 1000
     ) next
     where held.number + next.nth <= next.concurrency
@@ -65,7 +69,7 @@ export interface KeysAfter {
 /** SQL: the first key with jobs that wait for a place behind some other one. */
 const step = (behind: string): string => `
   select project_id, concurrency_key from jobs
-  where type = $5 and status = 'queued' and next_run_at = 'infinity' and ${behind}
+  where type = $5 and status = 'queued' and next_run_at = 'infinity' and concurrency_key is not null and ${behind}
   order by project_id, concurrency_key limit 1`;
 
 /**

@@ -13,6 +13,7 @@ import type { Log } from '#lib/log.ts';
 import { currentTraceparent, traced } from '#lib/tracing.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Gate, Place } from '#queues/gate/types.ts';
+import { isHolding } from '#queues/flow-control.ts';
 import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
 import { AnswerStream } from '#queues/answer-streams.ts';
 import type { KnownEnd, Outcomes, Replies } from '#queues/replies.ts';
@@ -23,18 +24,25 @@ import { type AcceptDeps, type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelAllWaiting, cancelWaiting, markCancelRequested, revive } from './changes.ts';
 import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
 import { admitKeyed } from './concurrency.ts';
+import { awaitStart } from './flow.ts';
 import { capExceeded, takeOne } from './usage.ts';
 
 /** Why a job waits, and its place among the waiting jobs of its project (1-based; null when it waits for a time). */
 export interface Standing {
   readonly position: number | null;
-  readonly reason: NonNullable<Place['reason']> | 'retry_backoff' | 'delayed' | 'concurrency';
+  readonly reason:
+    | NonNullable<Place['reason']>
+    | NonNullable<JobRow['held_for']>
+    | 'retry_backoff'
+    | 'delayed'
+    | 'concurrency';
 }
 
 const waitsForItsTime = (row: JobRow): boolean => row.next_run_at !== null;
 
 const standingOf = (row: JobRow, place: Place | undefined): Standing | null => {
   if (row.status !== 'queued') return null;
+  if (row.held_for !== null) return { position: null, reason: row.held_for };
   if (row.next_run_at === Infinity) return { position: null, reason: 'concurrency' };
   if (waitsForItsTime(row)) return { position: null, reason: row.attempt === 0 ? 'delayed' : 'retry_backoff' };
   // One that was handed over, or is about to be found by the gate, is next.
@@ -67,7 +75,7 @@ export interface Jobs {
    * Accepts a job: its row first, then the gate; then waits for its end.
    * @param waitMs 0: do not wait
    * @throws {ServiceError} `dependency_unavailable` with nothing accepted when Postgres or Redis is away, `queue_full`,
-   * `monthly_cap_exceeded`
+   * `monthly_cap_exceeded`; `rate_limited` when its function may not start within that time
    */
   readonly run: (request: JobRequest, waitMs: number) => Promise<AcceptedJob>;
   /** Waits for a job that somebody else began. */
@@ -104,7 +112,7 @@ interface Within {
   readonly monthly?: { readonly type: string; readonly limit: number | null };
 }
 
-interface JobsDeps extends Pick<AcceptDeps, 'waitingBytes'> {
+interface JobsDeps extends Pick<AcceptDeps, 'waitingBytes' | 'waitingJobs'> {
   readonly db: ControlDb;
   readonly gate: Gate;
   readonly replies: Replies;
@@ -170,6 +178,8 @@ const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
 /** A job with a concurrency key waits for a place of its key first. */
 const admitRevived = async ({ db, gate }: Pick<JobsDeps, 'db' | 'gate'>, row: JobRow): Promise<void> => {
   const { type, project_id: projectId, concurrency_key: key } = row;
+  // The leader of its shard asks its function.
+  if (row.held_for !== null) return;
   const refs = key === null ? [refOf(row)] : await admitKeyed(db, { type, projectId, keys: [key] });
   await Promise.all(refs.map((ref) => gate.admit(ref, false)));
 };
@@ -249,6 +259,10 @@ const rowOf = ({ job, data, ...request }: JobRequest, id: string): NewJobRow => 
   startedBy: request.startedBy,
 });
 
+/** A job that nobody waits for starts when its function says so. */
+const heldBy = (flow: JobRequest['flow'], row: NewJobRow): NewJobRow =>
+  flow && isHolding(flow) ? { ...row, options: { ...row.options, flow_of: flow.functionId } } : row;
+
 export const createJobs = (deps: JobsDeps): Jobs => {
   const { db, replies, outcomes } = deps;
   const accept = acceptWith(deps);
@@ -278,9 +292,10 @@ export const createJobs = (deps: JobsDeps): Jobs => {
       const { job, projectId } = request;
       if (!deps.queueIsUp()) throw queueDown();
       const began = performance.now();
+      if (waitMs > 0) await awaitStart(db, request.flow, waitMs);
       const id = newId();
-      const row = rowOf(request, id);
-      const waiter = waitMs > 0 ? replies.wait(id, waitMs) : null;
+      const row = waitMs > 0 ? rowOf(request, id) : heldBy(request.flow, rowOf(request, id));
+      const waiter = waitMs > 0 ? replies.wait(id, Math.max(1, waitMs - (performance.now() - began))) : null;
       const replyTo = waiter && replies.stream;
       try {
         await traced('job accept', { 'plinth.job.type': job.type, 'plinth.job.id': id }, null, () =>

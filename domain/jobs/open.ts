@@ -10,7 +10,7 @@ import { openReplies, outcomesIn } from '#queues/replies.ts';
 import { type Subscriber, openSubscriber, signalsOn } from '#queues/signals.ts';
 import { type Jobs, createJobs } from './jobs.ts';
 import { endsOf } from './store.ts';
-import { rulesFrom } from './limits.ts';
+import { rulesFrom, sharingFrom } from './limits.ts';
 
 interface QueueOptions {
   readonly config: Config;
@@ -24,7 +24,7 @@ interface QueueOptions {
 export const openQueues = ({ config, log, db, jobs }: QueueOptions) => {
   const redis = openRequestRedis(config.REDIS_URL, log);
   const prefix = config.PLINTH_REDIS_PREFIX;
-  const rules = rulesFrom(db, jobs, config.PLINTH_WAITING_JOBS);
+  const rules = rulesFrom(db, jobs, config.PLINTH_WAITING_JOBS, sharingFrom(config));
   const types = jobs.map((job) => job.type);
   const gate: ShardedGate = createGate({ redis, prefix, types, shardCount: config.PLINTH_QUEUE_SHARDS, rules });
   const subscriber: Subscriber = openSubscriber(openWorkerRedis(config.REDIS_URL, log), prefix);
@@ -59,7 +59,15 @@ export const openJobs = (options: QueueOptions): Queues & { readonly jobs: Jobs 
   const queueIsUp = (): boolean => queues.redis.status === 'ready';
   return {
     ...queues,
-    jobs: createJobs({ db, log, replies, queueIsUp, waitingBytes: waitingBytesFrom(config), ...queues }),
+    jobs: createJobs({
+      db,
+      log,
+      replies,
+      queueIsUp,
+      waitingJobs: config.PLINTH_WAITING_JOBS,
+      waitingBytes: waitingBytesFrom(config),
+      ...queues,
+    }),
     close: async () => {
       await replies.close();
       await queues.close();

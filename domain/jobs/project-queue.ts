@@ -2,6 +2,7 @@ import { type ControlDb, one } from '#lib/control-db.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { bounded, functionOf } from './filter.ts';
 import { limitsOf } from './limits.ts';
+import { heldFor } from './store.ts';
 
 /** How the runs of a project's functions get on. */
 export interface ProjectQueue {
@@ -16,6 +17,8 @@ export interface ProjectQueue {
   readonly per_minute: number;
   /** Failures in the last hour, the most first. */
   readonly failures: readonly { readonly function_id: string; readonly count: number }[];
+  /** Jobs among those that wait that their function does not let start yet, by the reason. */
+  readonly held: { readonly rate_limited: number; readonly debounce: number; readonly batch: number };
   /** When a job that is enqueued now might start; null: nothing has ended of late. */
   readonly estimated_start_ms: number | null;
 }
@@ -30,6 +33,7 @@ interface Counted {
   readonly oldest_wait_ms: number | null;
   readonly ended: number;
   readonly failures: ProjectQueue['failures'];
+  readonly held: ProjectQueue['held'];
 }
 
 // Waiting jobs are counted within the index jobs_queued_of_project, ended ones from the newest back by jobs_project. An
@@ -52,6 +56,12 @@ const countSql = `
       where project_id = $1 and status = 'queued' and type = '${functionInvoke.type}'
         and (next_run_at is null or next_run_at <= now())
       limit ${maxCounted}) due)::float8 as oldest_wait_ms,
+    (select json_build_object('rate_limited', count(*) filter (where held_for = 'rate_limited'),
+        'debounce', count(*) filter (where held_for = 'debounce'), 'batch', count(*) filter (where held_for = 'batch'))
+      from (
+        select ${heldFor('h')} as held_for from jobs h
+        where project_id = $1 and status = 'queued' and type = '${functionInvoke.type}' and flow_of is not null
+        limit ${maxCounted}) counted) as held,
     (select count(*)::int from latest where finished_at > now() - interval '${minutes} minutes') as ended,
     (select coalesce(json_agg(f), '[]') from (
       select function_id, count(*)::int as count from latest
@@ -69,7 +79,7 @@ export const projectQueue = (db: ControlDb, projectId: string): Promise<ProjectQ
     const counted = await one(tx.query<Counted>(countSql, [projectId]));
     const limits = await limitsOf(tx, functionInvoke, { projectIds: [projectId], waitingJobs: 0 });
     const limit = limits.get(projectId)?.running ?? 0;
-    const { waiting, running, oldest_wait_ms: oldest, failures } = counted;
+    const { waiting, running, oldest_wait_ms: oldest, failures, held } = counted;
     return {
       waiting,
       running,
@@ -77,6 +87,7 @@ export const projectQueue = (db: ControlDb, projectId: string): Promise<ProjectQ
       oldest_wait_ms: oldest === null ? null : Math.max(0, Math.round(oldest)),
       per_minute: counted.ended / minutes,
       failures,
+      held,
       estimated_start_ms: estimateOf(counted, limit),
     };
   });

@@ -14,16 +14,18 @@ export interface Part {
 export const inPart = (count: string, index: string): string =>
   `(${count}::int = 1 or ('x' || right(project_id::text, 8))::bit(32)::bigint % ${count}::int = ${index}::int)`;
 
-type Waiting = Pick<JobRef, 'id' | 'projectId' | 'priority'>;
+type Waiting = Pick<JobRef, 'id' | 'projectId' | 'priority' | 'awaited'>;
 
 interface Row {
   readonly id: string;
   readonly project_id: string;
   readonly priority: number;
+  /** Whether somebody waited for its end when it was accepted. */
+  readonly awaited: boolean;
 }
 
 const waitingOf = (rows: readonly Row[]): Waiting[] =>
-  rows.map((row) => ({ id: row.id, projectId: row.project_id, priority: row.priority }));
+  rows.map((row) => ({ id: row.id, projectId: row.project_id, priority: row.priority, awaited: row.awaited }));
 
 /**
  * Begins a new life of a shard. From here on no job of an earlier life can begin: the lock waits for those that begin
@@ -43,7 +45,8 @@ export const startShardEpoch = (
       ),
     );
     const rows = await tx.query<Row>(
-      `select id, project_id, priority from jobs where type = $1 and status = 'running' and ${inPart('$2', '$3')}`,
+      `select id, project_id, priority, reply_to is not null as awaited from jobs
+       where type = $1 and status = 'running' and ${inPart('$2', '$3')}`,
       [shard.type, shard.part.count, shard.part.index],
     );
     return { epoch, running: waitingOf(rows) };
@@ -72,6 +75,8 @@ export interface Leadership {
   readonly waiting: boolean;
   /** Whether jobs wait for a place of their concurrency key. */
   readonly keyed: boolean;
+  /** Whether jobs wait for their function to let them start. */
+  readonly flowing: boolean;
 }
 
 // A row that another transaction changes right now belongs to a shard that has its leader. The subqueries on jobs have
@@ -90,8 +95,10 @@ const leadSql = `
       is not null as due,
     (select true from jobs j where j.type = a.type and status = 'running' limit 1) is not null as running,
     a.compares and (select true from jobs j where j.type = a.type and status = 'queued' limit 1) is not null as waiting,
-    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity' limit 1)
-      is not null as keyed
+    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity'
+      and concurrency_key is not null limit 1) is not null as keyed,
+    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity'
+      and flow_of is not null and slot_at is null limit 1) is not null as flowing
   from led join unnest($2::text[], $3::text[], $4::boolean[]) as a (name, type, compares) using (name)`;
 
 /**
@@ -163,7 +170,7 @@ export const waitingBetween = async (
 ): Promise<Waiting[]> =>
   waitingOf(
     await db.query<Row>(
-      `select id, project_id, priority from jobs
+      `select id, project_id, priority, reply_to is not null as awaited from jobs
        where type = $1 and status = 'queued' and id > $2 and id <= $3 and next_run_at is null
          and ${inPart('$5', '$6')} and not ${isBeingCancelled} order by id limit $4`,
       [range.type, range.after, range.until, range.max, range.part.count, range.part.index],

@@ -54,6 +54,13 @@ export interface NewJobRow {
 
 /** When, in which order, how often and how many at a time jobs run. */
 interface JobOptions extends Readonly<Omit<EnqueueOptions, 'unique_key' | 'unique_for_ms'>> {
+  /** The function that says when it may start. */
+  readonly flow_of?: string | undefined;
+  /** It stands for all jobs of its function with this key until it is due. */
+  readonly debounce_key?: string | undefined;
+  readonly debounce_ms?: number | undefined;
+  /** It runs the payloads of so many jobs. */
+  readonly batch_size?: number | undefined;
   /** How many jobs stand behind it that each enqueued the next. */
   readonly depth?: number | undefined;
 }
@@ -88,15 +95,36 @@ export interface JobRow extends StartedBy {
   readonly next_run_at: Date | number | null;
   readonly priority: number;
   readonly concurrency_key: string | null;
+  /** Why its function does not let it start yet; null: it does, or the job waits for something else. */
+  readonly held_for: 'rate_limited' | 'debounce' | 'batch' | null;
   readonly created_at: Date;
   readonly started_at: Date | null;
   readonly finished_at: Date | null;
 }
 
-/** The columns of a job as it is shown, from the table `jobs`. */
-export const jobColumns = `id, project_id, type, status, result, error_code, error_message, progress, attempt,
-  max_attempts, request_id, run_id, next_run_at, priority, concurrency_key, created_at, started_at, finished_at,
-  started_by_kind, started_by_id`;
+/** The result of a job of a batch is that of the batch. */
+const resultOf = (job: string): string =>
+  `coalesce(${job}.result, (select b.result from jobs b where b.id = ${job}.batch_id))`;
+
+/** SQL: why the function of a job does not let it start yet. @param job names the row */
+export const heldFor = (job: string): string => `case
+    when ${job}.status <> 'queued' then null
+    when ${job}.batch_id is not null then 'batch'
+    when ${job}.debounce_key is not null then 'debounce'
+    when ${job}.flow_of is null then null
+    when ${job}.next_run_at = ${job}.slot_at then 'rate_limited'
+    when ${job}.next_run_at <> 'infinity' or ${job}.next_run_at is null or ${job}.slot_at is not null then null
+    when ${job}.batch_size is null and (select f.batch is not null from functions f where f.id = ${job}.flow_of)
+      then 'batch'
+    else 'rate_limited' end`;
+
+const columnsWith = (job: string, result: string): string => `id, project_id, type, status, ${result} as result,
+  error_code, error_message, progress, attempt, max_attempts, request_id, run_id, next_run_at, priority, concurrency_key,
+  ${heldFor(job)} as held_for, created_at, started_at, finished_at, started_by_kind, started_by_id`;
+
+/** The columns of a job as it is shown. @param job names the row */
+export const jobColumnsOf = (job: string): string => columnsWith(job, resultOf(job));
+export const jobColumns = jobColumnsOf('jobs');
 
 const ends: ReadonlySet<string> = new Set(endStatuses);
 
@@ -156,8 +184,9 @@ const isStillMember = `select true from sign_in_tokens t join sign_ins s on s.id
         and p.deleted_at is null and p.status = 'active' and p.plan = given.plan and m.role = given.role`;
 
 // By the database's clock, which also says when it has come.
-const dueAt = `coalesce((options ->> 'run_at')::timestamptz,
-      now() + make_interval(secs => (options ->> 'delay_ms')::float8 / 1000))`;
+const dueAt = `greatest(coalesce((options ->> 'run_at')::timestamptz,
+      now() + make_interval(secs => (options ->> 'delay_ms')::float8 / 1000)),
+      now() + make_interval(secs => (options ->> 'debounce_ms')::float8 / 1000))`;
 
 // The monthly count and the jobs are one statement, so that the count is exact whichever process dies. All transactions
 // take rows of the count in one order; their locks last until the commit, so this comes last in a transaction.
@@ -185,14 +214,15 @@ const insertSql = `
   )
   insert into jobs (id, project_id, type, status, data, max_attempts, request_id, reply_to, traceparent,
     started_by_kind, started_by_id, priority, retry, depth, concurrency_key, concurrency, expires_at, next_run_at,
-    queued_at)
+    queued_at, flow_of, debounce_key, batch_size)
   select id, project_id, type, 'queued', data, max_attempts, request_id, reply_to, traceparent,
     started_by_kind, started_by_id, coalesce((options ->> 'priority')::smallint, 0), nullif(options -> 'retry', 'null'),
     coalesce((options ->> 'depth')::smallint, 0), options ->> 'concurrency_key',
     (options ->> 'concurrency')::smallint, now() + make_interval(secs => (options ->> 'expires_in_ms')::float8 / 1000),
     case when options is null then null when ${dueAt} > now() then ${dueAt}
-      when options ? 'concurrency_key' then 'infinity'::timestamptz end,
-    coalesce(greatest(${dueAt}, now()), now())
+      when options ? 'concurrency_key' or options ? 'flow_of' then 'infinity'::timestamptz end,
+    coalesce(greatest(${dueAt}, now()), now()), (options ->> 'flow_of')::uuid, options ->> 'debounce_key',
+    (options ->> 'batch_size')::smallint
   from new left join granted using (project_id, type) where not counted or nth <= granted
   returning id, next_run_at is null as ready`;
 
@@ -393,10 +423,10 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[], name?:
 
 /** Longer results are left out of a list: two hundred whole ones would be a gigabyte. */
 export const maxListedResultLength = 16 * 1024;
-/** The columns of a job in a list, from the table `jobs`. */
-export const listedColumns = jobColumns.replace(
-  ' result,',
-  ` case when octet_length(result) <= ${maxListedResultLength} then result end as result,`,
+/** The columns of a job in a list, from `jobs j`. */
+export const listedColumns = columnsWith(
+  'j',
+  `(select case when octet_length(whole) <= ${maxListedResultLength} then whole end from (select ${resultOf('j')} as whole) r)`,
 );
 
 /**

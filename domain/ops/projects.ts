@@ -135,6 +135,12 @@ export const requireProject = async (db: Queryable, projectId: string): Promise<
   if (found.length === 0) throw notFound('project');
 };
 
+/** @throws {ServiceError} `not_found` */
+export const requireOrganization = async (db: Queryable, orgId: string): Promise<void> => {
+  const found = await db.query('select from organizations where id = $1 and deleted_at is null', [orgId]);
+  if (found.length === 0) throw notFound('organization');
+};
+
 interface OwnLimits {
   readonly running: number | null;
   readonly waiting: number | null;

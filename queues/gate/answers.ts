@@ -3,7 +3,7 @@ import { z } from 'zod';
 // The answers of the gate's scripts; the header of each script describes its own.
 
 /**
- * The jobs that a script leaves to be added to BullMQ: under which epoch and nonce, as `[id, project, id, project, …]`.
+ * The epoch, the time, and the jobs that a script leaves to be added to BullMQ: `[id, project, nonce, id, …]`.
  */
 export const handedOver = z.tuple([z.string(), z.string(), z.array(z.string())]);
 /** And what each of the workers gets that ended a run: see `Taken`. */
@@ -21,7 +21,7 @@ export const placed = z.array(
   z.tuple([
     z.enum(['handed over', 'waiting', 'absent']),
     z.number(),
-    z.enum(['project_limit', 'global_limit', 'paused', 'queue', '']),
+    z.enum(['project_limit', 'organization_limit', 'global_limit', 'paused', 'queue', '']),
   ]),
 );
 

@@ -1,11 +1,11 @@
 import type { GateRules } from './types.ts';
 import type { ShardGate } from './shard-gate.ts';
-import type { Limits } from './types.ts';
+import type { Share } from './types.ts';
 
 interface Read {
   readonly pauses: readonly string[];
   readonly globalLimit: number | null;
-  readonly limits: ReadonlyMap<string, Limits>;
+  readonly limits: ReadonlyMap<string, Share>;
 }
 
 const textOf = ({ pauses, limits, globalLimit }: Read): string =>
@@ -25,7 +25,7 @@ export const settleRules = async (
   const read = async (): Promise<Read> => ({
     pauses: await rules.pausesOf(of.type),
     globalLimit: await rules.globalLimitOf(of.type),
-    limits: of.projects.length > 0 ? await rules.limitsOf(of.type, of.projects) : new Map<string, Limits>(),
+    limits: of.projects.length > 0 ? await rules.limitsOf(of.type, of.projects) : new Map<string, Share>(),
   });
   let now = await read();
   for (let tries = 0; tries < maxTries; tries += 1) {

@@ -8,7 +8,7 @@ import { type QueueShard, shardPrefix } from './queue-shards.ts';
 import { type HandedOver, type Lease, bullIdOf } from './lease.ts';
 import type { EndTexts } from '#queues/replies.ts';
 import { type ScriptArgument, type ScriptName, type Scripts, type Taken, takenFrom } from './scripts.ts';
-import type { Admission, Limits, Place } from './types.ts';
+import type { Admission, Place, Share } from './types.ts';
 
 export interface HeartbeatMessage {
   readonly workerId: string;
@@ -37,7 +37,7 @@ export interface ShardGateOptions {
   readonly prefix: string;
   readonly shard: QueueShard;
   /** The limits of projects by their plan, or as operators set them. */
-  readonly limitsOf: (projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
+  readonly limitsOf: (projectIds: readonly string[]) => Promise<ReadonlyMap<string, Share>>;
 }
 
 /** The end of a run, as its script takes it. */
@@ -61,11 +61,25 @@ const argumentsOf = ({ lease: { id, nonce }, texts, finish }: GateEnd): ScriptAr
   return [id, nonce, ...toStore, ...toReply, ...toPublish, finish.length, ...finish];
 };
 
-type Waiting = Pick<JobRef, 'id' | 'projectId' | 'priority'>;
+type Waiting = Pick<JobRef, 'id' | 'projectId' | 'priority' | 'awaited'>;
+
+/** Above every priority. */
+const awaitedRank = 10;
 
 /** How the script that admits jobs reads what concerns one of them. */
-const flagsOf = ({ job: { priority = 0 }, capped }: Candidate): string =>
-  `${capped ? '1' : ''}${priority > 0 ? `:${priority}` : ''}`;
+const flagsOf = ({ job: { priority = 0, awaited = false }, capped }: Candidate): string => {
+  const rank = awaited ? awaitedRank : priority;
+  return `${capped ? '1' : ''}${rank > 0 ? `:${rank}` : ''}`;
+};
+
+/** The shards of a type have equal parts of what all of them may have together. */
+const partOf = (limit: number, shardCount: number): number => Math.max(1, Math.floor(limit / shardCount));
+
+/** How the scripts read what a project may have. */
+const textOfShare = ({ running, waiting, kept = 0, weight = 1, organization }: Share, shardCount: number): string => {
+  const most = organization && partOf(organization.running, shardCount);
+  return [running, waiting, kept, weight, organization?.id ?? '', most ?? ''].join(':');
+};
 
 interface Candidate {
   readonly job: Waiting;
@@ -174,8 +188,8 @@ export class ShardGate {
     return z.number().parse(await this.#run('drop', [projectId]));
   }
 
-  async setLimits(limits: ReadonlyMap<string, Limits>): Promise<void> {
-    const args = [...limits].flatMap(([project, { running, waiting }]) => [project, running, waiting]);
+  async setLimits(shares: ReadonlyMap<string, Share>): Promise<void> {
+    const args = [...shares].flatMap(([project, share]) => [project, textOfShare(share, this.shard.shardCount)]);
     if (args.length > 0) await this.#runAndHandOver('limits', args);
   }
 
@@ -186,17 +200,17 @@ export class ShardGate {
 
   /** @param limit of the job type on the whole installation, which the shards of its shards share; null: none */
   async setGlobalLimit(limit: number | null): Promise<void> {
-    const part = limit === null ? '' : Math.max(1, Math.floor(limit / this.shard.shardCount));
+    const part = limit === null ? '' : partOf(limit, this.shard.shardCount);
     await this.#runAndHandOver('global', [part]);
   }
 
   async beat({ workerId, slots, info }: HeartbeatMessage): Promise<ShardSnapshot> {
     const args = [workerId, slots ?? -1, info, silentAfterMs];
-    const [epoch, nonce, handed, alive, unknown, total] = beaten.parse(await this.#run('beat', args));
-    await this.#handOver(epoch, nonce, handed);
+    const [epoch, now, handed, alive, unknown, total] = beaten.parse(await this.#run('beat', args));
+    await this.#handOver(epoch, handed);
     const beats = new Map<string, string>();
     for (let i = 0; i < alive.length; i += 2) beats.set(alive[i] ?? '', alive[i + 1] ?? '');
-    return { open: epoch !== '', epoch, now: Number(nonce), alive: beats, unknown, slots: total };
+    return { open: epoch !== '', epoch, now: Number(now), alive: beats, unknown, slots: total };
   }
 
   /** Forgets the limits of idle projects, a part at a time. */
@@ -271,8 +285,8 @@ export class ShardGate {
     workers: () => this.#redis.hgetall(`${this.#key}workers`),
     isPaused: async () => (await this.#redis.sismember(`${this.#key}paused`, '*')) === 1,
     running: () => this.#redis.hgetall(`${this.#key}run`),
-    limits: (projects: readonly string[]) => this.#redis.hmget(`${this.#key}limits`, ...projects),
-    knownProjects: () => this.#redis.hlen(`${this.#key}limits`),
+    limits: (projects: readonly string[]) => this.#redis.hmget(`${this.#key}shares`, ...projects),
+    knownProjects: () => this.#redis.hlen(`${this.#key}shares`),
     backlog: (max: number) => this.#redis.zrevrange(`${this.#key}backlog`, 0, max - 1, 'WITHSCORES'),
   };
 
@@ -289,24 +303,25 @@ export class ShardGate {
   }
 
   async #runAndHandOver(name: ScriptName, args: readonly (string | number)[]): Promise<void> {
-    const [epoch, nonce, handed] = handedOver.parse(await this.#run(name, args));
-    await this.#handOver(epoch, nonce, handed);
+    const [epoch, , handed] = handedOver.parse(await this.#run(name, args));
+    await this.#handOver(epoch, handed);
   }
 
   /** A job that gets lost here keeps its lease: the reconciler hands it over again. */
-  async #handOver(epoch: string, nonce: string, handed: readonly string[]): Promise<void> {
+  async #handOver(epoch: string, handed: readonly string[]): Promise<void> {
     if (handed.length === 0) return;
     const jobs = [];
-    for (let i = 0; i < handed.length; i += 2) {
-      jobs.push({ lease: { id: handed[i] ?? '', nonce }, projectId: handed[i + 1] ?? '' });
+    for (let i = 0; i < handed.length; i += 3) {
+      const [id = '', projectId = '', nonce = ''] = handed.slice(i, i + 3);
+      jobs.push({ lease: { id, nonce }, projectId });
     }
     await this.handOverOnceMore(epoch, jobs);
   }
 
   async #admitOnce(items: readonly Candidate[]): Promise<number[]> {
     const args = items.flatMap((item) => [item.job.id, item.job.projectId, flagsOf(item)]);
-    const [epoch, nonce, handed, found] = admitted.parse(await this.#run('admit', args));
-    await this.#handOver(epoch, nonce, handed);
+    const [epoch, , handed, found] = admitted.parse(await this.#run('admit', args));
+    await this.#handOver(epoch, handed);
     return found;
   }
 
@@ -329,8 +344,8 @@ export class ShardGate {
 
   async #endAll(ends: readonly GateEnd[]): Promise<Taken[]> {
     const answer = await this.#run('end', [ends.length, ...ends.flatMap(argumentsOf)]);
-    const [epoch, nonce, handed, taken] = ended.parse(answer);
-    await this.#handOver(epoch, nonce, handed);
+    const [epoch, , handed, taken] = ended.parse(answer);
+    await this.#handOver(epoch, handed);
     return taken.map(takenFrom);
   }
 

@@ -10,13 +10,26 @@ export interface Place {
   /** 1-based, among the waiting jobs of its project; null when it does not wait. */
   readonly position: number | null;
   /** Why it waits. */
-  readonly reason: 'project_limit' | 'global_limit' | 'paused' | 'queue' | null;
+  readonly reason: 'project_limit' | 'organization_limit' | 'global_limit' | 'paused' | 'queue' | null;
 }
 
 /** How many of one project's jobs of one type may run and wait. */
 export interface Limits {
   readonly running: number;
   readonly waiting: number;
+}
+
+/** How many of a project's places are kept for jobs that somebody waits for, of so many. */
+export const keptOf = (running: number): number => (running < 2 ? 0 : Math.max(1, Math.floor(running / 5)));
+
+/** One project's limits for jobs of one type, and its part of what all projects share. */
+export interface Share extends Limits {
+  /** So many of the places are for jobs that somebody waits for. Left out: none. */
+  readonly kept?: number | undefined;
+  /** The places that it gets in a turn, 1 to 63, since turns and places make up one number at the gate. Left out: 1. */
+  readonly weight?: number | undefined;
+  /** How many jobs of the type all projects of its organization may have running together. Left out: any number. */
+  readonly organization?: { readonly id: string; readonly running: number } | undefined;
 }
 
 export interface ProjectLoad extends Limits {
@@ -77,7 +90,7 @@ export interface Gate {
 /** The gate's rules as Postgres has them. */
 export interface GateRules {
   /** Answers for every project that is asked for. */
-  readonly limitsOf: (type: string, projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
+  readonly limitsOf: (type: string, projectIds: readonly string[]) => Promise<ReadonlyMap<string, Share>>;
   /** Projects whose jobs of this type are paused; `*` when all are. */
   readonly pausesOf: (type: string) => Promise<readonly string[]>;
   /** How many jobs of a type run at a time on the whole installation; null: as many as there are slots. */

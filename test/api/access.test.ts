@@ -162,6 +162,7 @@ type Values = Readonly<Record<string, () => Promise<string> | string>>;
 /** The value of a parameter for any endpoint. */
 const valuesOf: Values = {
   ref: () => scene.project.ref,
+  org_id: () => scene.project.orgId,
   job_id: jobFor,
   type: () => 'function.invoke',
   key_id: keyFor,

@@ -33,8 +33,10 @@ test('a function has the fields and defaults that the contract names', async (t)
   t.is(made.status, 201);
   t.deepEqual(Object.keys(made.body).toSorted(), [
     'access',
+    'batch',
     'code',
     'created_at',
+    'debounce_ms',
     'entry_point',
     'entrypoint',
     'env_vars',
@@ -43,6 +45,7 @@ test('a function has the fields and defaults that the contract names', async (t)
     'memory_mb',
     'name',
     'on_failure_function_id',
+    'rate',
     'retry',
     'slug',
     'timeout_ms',

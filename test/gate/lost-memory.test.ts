@@ -88,7 +88,7 @@ test('limits that are missing mean that nothing goes, until they are known again
   const [project = '', other = ''] = projects(2);
   const [first = '', second = ''] = await scene.admit(project, 2);
   const [fine = ''] = await scene.admit(other, 1);
-  await scene.redis.hdel(`${keysOf(scene.prefix)}limits`, project);
+  await scene.redis.hdel(`${keysOf(scene.prefix)}shares`, project);
   await scene.finish(first);
   t.deepEqual(await scene.handedOver(), [first, fine]);
   t.deepEqual((await scene.beat()).unknown, [project]);

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
-import { rulesFrom } from '#domain/jobs/limits.ts';
+import { busyProjectsOf, rulesFrom, setOrganizationLimit } from '#domain/jobs/limits.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
@@ -10,7 +10,7 @@ import { memoryLog } from '#test/support/platform.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { openGate, projects, type } from './scene.ts';
 
-const job: JobDefinition = { ...functionInvoke, type, running: { free: 1, pro: 3, enterprise: 5 } };
+const job: JobDefinition = { ...functionInvoke, type, running: { free: 1, pro: 3, enterprise: 5 }, keepsPlaces: false };
 
 let database: TestDatabase;
 let db: ControlDb;
@@ -75,6 +75,42 @@ test('a pause of another type of the project, or of another project, holds up no
   await change(`insert into job_pauses (project_id, type) values ($1, 'other.job'), ($2, null)`, [project, other]);
   await scene.gate.rulesChanged({});
   t.is(await scene.admitOne(project), 'handed over');
+});
+
+test('a type that keeps places for callers keeps one in five of each project’s own limit', async (t) => {
+  const keeping = { ...job, running: { free: 5, pro: 25, enterprise: 100 }, keepsPlaces: true };
+  const scene = await openGate(t, { rules: rulesFrom(db, [keeping], 50), slots: 100 });
+  const [free, own] = [await insertProject(db, 'free'), await insertProject(db, 'pro')];
+  await change('insert into job_limits (project_id, type, running) values ($1, $2, 10)', [own, type]);
+  for (const project of [free, own]) await scene.admit(project, 12);
+  t.deepEqual([await scene.running(free), await scene.running(own)], [4, 8]);
+});
+
+const organizationOf = async (project: string): Promise<string> => {
+  const [row] = await db.query<{ org_id: string }>('select org_id from projects where id = $1', [project]);
+  return row?.org_id ?? '';
+};
+
+test('an organization’s limit is the setting, or what operators set for it', async (t) => {
+  const sharing = { weights: { free: 1, pro: 2, enterprise: 4 }, organizationRunning: 2 };
+  const scene = await openGate(t, { rules: rulesFrom(db, [job], 50, sharing), slots: 20 });
+  const [one, two, three] = [await insertProject(db, 'pro'), await insertProject(db, 'pro'), await insertProject(db)];
+  await change('update projects set org_id = $2, slug = $3 where id = $1', [two, await organizationOf(one), 'two']);
+  for (const project of [one, two, three]) await scene.admit(project, 3);
+  t.is((await scene.running(one)) + (await scene.running(two)), 2);
+  t.is(await scene.running(three), 1, 'of another organization');
+  const setLimit = async (running: number | null): Promise<void> => {
+    const orgId = await organizationOf(one);
+    await db.transaction((tx) => setOrganizationLimit(tx, orgId, type, running), systemActor);
+  };
+  await setLimit(5);
+  t.deepEqual(new Set(await busyProjectsOf(db, await organizationOf(one), type)), new Set());
+  for (const projectId of [one, two]) await scene.gate.rulesChanged({ type, projectId });
+  t.is((await scene.running(one)) + (await scene.running(two)), 5);
+  await setLimit(null);
+  await scene.gate.rulesChanged({ type, projectId: one });
+  for (const { lease } of await scene.leases()) await scene.shard.finish(lease);
+  t.is((await scene.running(one)) + (await scene.running(two)), 1, 'one waits still, and two may run');
 });
 
 // Alone: it is paused for the other tests of this database too.

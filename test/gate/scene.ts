@@ -7,7 +7,7 @@ import { type ShardedGate, createGate } from '#queues/gate/gate.ts';
 import type { GateRules } from '#queues/gate/types.ts';
 import type { ShardGate, ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import type { Lease } from '#queues/gate/lease.ts';
-import type { Admission, Limits } from '#queues/gate/types.ts';
+import type { Admission, Share } from '#queues/gate/types.ts';
 import { testEnv } from '#test/support/env.ts';
 
 export const type = 'test.job';
@@ -33,12 +33,14 @@ export interface GateScene {
   readonly redis: Redis;
   readonly prefix: string;
   /** As the rules have them; the gate learns of a change by `rulesChanged`. */
-  readonly limits: Map<string, Limits>;
+  readonly limits: Map<string, Share>;
   readonly paused: Set<string>;
   readonly beat: (slots?: number | null, workerId?: string) => Promise<ShardSnapshot>;
   /** Admits new jobs of a project one after the other; answers their ids. */
   readonly admit: (projectId: string, count: number, capped?: boolean) => Promise<string[]>;
   readonly admitOne: (projectId: string, id?: string, capped?: boolean) => Promise<Admission>;
+  /** Admits a job that somebody waits for. */
+  readonly admitAwaited: (projectId: string, id?: string) => Promise<Admission>;
   /** Every job that was handed over so far, in that order. */
   readonly handedOver: () => Promise<string[]>;
   readonly leases: () => Promise<{ lease: Lease; projectId: string }[]>;
@@ -55,9 +57,9 @@ const removeKeys = async (redis: Redis, prefix: string): Promise<void> => {
 };
 
 const rulesIn = (
-  limits: ReadonlyMap<string, Limits>,
+  limits: ReadonlyMap<string, Share>,
   paused: ReadonlySet<string>,
-  { globalLimit, ...other }: Limits & { readonly globalLimit: number | null },
+  { globalLimit, ...other }: Share & { readonly globalLimit: number | null },
 ): GateRules => ({
   globalLimitOf: () => Promise.resolve(globalLimit),
   limitsOf: (_type, projects) => Promise.resolve(new Map(projects.map((id) => [id, limits.get(id) ?? other]))),
@@ -91,7 +93,7 @@ export const openGate = async (t: ExecutionContext, options: GateOptions = {}): 
   const { running = 2, waiting = 10_000, slots = 10, shardCount = 1, globalLimit = null, open = true } = options;
   const redis = new Redis(testEnv('REDIS_URL'));
   const prefix = `test-gate-${randomBytes(6).toString('hex')}`;
-  const [limits, paused] = [new Map<string, Limits>(), new Set<string>()];
+  const [limits, paused] = [new Map<string, Share>(), new Set<string>()];
   const rules = options.rules ?? rulesIn(limits, paused, { running, waiting, globalLimit });
   const gate = createGate({ redis, prefix, types: [type], shardCount, rules, bullmqScripts: options.bullmqScripts });
   t.teardown(async () => {
@@ -122,6 +124,7 @@ export const openGate = async (t: ExecutionContext, options: GateOptions = {}): 
     paused,
     beat,
     admitOne,
+    admitAwaited: (projectId, id = newId()) => gate.admit({ id, type, projectId, awaited: true }, false),
     ...watching({ shard, redis }),
     leases: () => shard.leases(),
     admit: async (projectId, count, capped = false) => {

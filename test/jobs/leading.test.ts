@@ -3,7 +3,7 @@ import { type Candidate, claimLeadership, ensureShards, releaseLeadership } from
 import { newId } from '#lib/ids.ts';
 import { openEngine } from '#test/support/engine.ts';
 
-const nothing = { epoch: 0, due: false, running: false, waiting: false, keyed: false };
+const nothing = { epoch: 0, due: false, running: false, waiting: false, keyed: false, flowing: false };
 
 const candidate = (name: string, type: string, compares = true): Candidate => ({ name, type, compares });
 

@@ -21,6 +21,7 @@ const refused = async (
   };
   const accept = acceptWith({
     waitingBytes: { free: 0, pro: 0, enterprise: 0 },
+    waitingJobs: 100,
     db: { ...db, transaction },
     gate: {
       admit: async () => {

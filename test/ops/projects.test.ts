@@ -80,6 +80,26 @@ test.serial('a limit takes effect at once, and two nulls give the plan’s back'
   t.is(await rowOf(project.id).then((row) => row?.limit ?? 5), 5);
 });
 
+test.serial('an organization’s limit is set and given back, and stands in its audit log', async (t) => {
+  const { db } = platform();
+  const [{ org_id: orgId } = { org_id: '' }] = await db.query<{ org_id: string }>(
+    'select org_id from projects where id = $1',
+    [project.id],
+  );
+  const path = `/organizations/${orgId}/limits`;
+  const set = { type: 'function.invoke', running: 3 };
+  t.deepEqual((await ask('PUT', path, set)).body, { org_id: orgId, ...set });
+  t.is((await ask('PUT', path, { ...set, running: 0 })).status, 400);
+  t.is((await ask('PUT', '/organizations/a0000000000000000/limits', set)).status, 404);
+  t.deepEqual((await ask('PUT', path, { ...set, running: null })).body, { org_id: orgId, ...set, running: null });
+  const rows = await db.query<{ action: string }>(
+    `select action from audit_entries where org_id = $1 and target_type = 'organization_limit'`,
+    [orgId],
+  );
+  const actions = rows.map(({ action }) => action);
+  t.deepEqual(actions.toSorted(), ['organization_limit.create', 'organization_limit.delete']);
+});
+
 test.serial('what operators did stands in the project’s audit log', async (t) => {
   const rows = await platform().db.query<{ action: string }>(
     `select action from audit_entries where project_id = $1 and target_type in ('job_pause', 'job_limit')`,

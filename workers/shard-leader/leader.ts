@@ -6,6 +6,7 @@ import { settleRules } from '#queues/gate/settle-rules.ts';
 import type { Heartbeat } from './heartbeat.ts';
 import type { ShardContext } from './context.ts';
 import { reap } from './reap.ts';
+import { type FlowRelease, createFlowRelease } from './release.ts';
 import { type LeaseWatch, type Reconciler, createReconciler, restoreShard, watchLeases } from './reconcile.ts';
 
 // In rounds.
@@ -40,14 +41,17 @@ const keysOf = (due: readonly DueJob[]): { readonly projectId: string; readonly 
     .filter(({ keys }) => keys.length > 0);
 };
 
-const admitDue = async ({ db, gate, job, part }: ShardContext): Promise<void> => {
-  const due = await takeDue(db, { type: job.type, part, max: maxDue });
+/** Answers whether functions hold some of them now. */
+const admitDue = async ({ db, gate, job, part }: ShardContext): Promise<boolean> => {
+  const all = await takeDue(db, { type: job.type, part, max: maxDue });
+  const due = all.filter(({ held }) => !held);
   const free = due.filter(({ key }) => key === null);
   if (free.length > 0) await gate.readmit(free);
   for (const keys of keysOf(due)) {
     const admitted = await admitKeyed(db, { ...keys, type: job.type });
     if (admitted.length > 0) await gate.readmit(admitted);
   }
+  return due.length < all.length;
 };
 
 /**
@@ -82,6 +86,7 @@ interface LeaderParts {
   readonly reconciler: Reconciler;
   readonly leases: LeaseWatch;
   readonly keys: { after: KeysAfter | null };
+  readonly flow: FlowRelease;
 }
 
 /** The state at the beginning of a round. */
@@ -93,18 +98,22 @@ interface Round {
 
 /** Answers whether the shard has to be restored. */
 const runDuties = async (
-  { shard, heartbeat, reconciler, leases, keys }: LeaderParts,
+  { shard, heartbeat, reconciler, leases, keys, flow }: LeaderParts,
   given: Round,
 ): Promise<boolean> => {
   const { snapshot, leadership, number: round } = given;
 
-  if (leadership.due) await admitDue(shard);
+  const holds = leadership.due && (await admitDue(shard));
+  if (holds || leadership.flowing) await flow.round();
   await readLimits(shard, snapshot.unknown);
   if (leadership.running && round % reapEvery === 0) {
     if (await leases.isBroken()) return true;
     await reap(shard, heartbeat.detector);
   }
-  if (round % rereadRulesEvery === 0) await rereadRules(shard);
+  if (round % rereadRulesEvery === 0) {
+    await rereadRules(shard);
+    await flow.renew();
+  }
   if (round % reconcileEvery !== 0) return false;
   if (leadership.keyed) keys.after = await admitWaitingKeys(shard, keys.after);
   await reconciler.round(snapshot, leadership.waiting);
@@ -120,6 +129,7 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
     reconciler: createReconciler(shard, stopped),
     leases: watchLeases(shard),
     keys: { after: null },
+    flow: createFlowRelease(shard, () => admitDue(shard), stopped),
   };
   let rounds = 0;
   let scan = Promise.resolve();
@@ -167,7 +177,7 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
     begin: (leadership, snapshot) => {
       running = attempt(leadership, snapshot);
     },
-    admitDue: () => admitDue(shard),
+    admitDue: async () => void (await admitDue(shard)),
     settled: async () => {
       await running;
       await scan;

@@ -53,7 +53,9 @@ const response = z.object({
       job_id: id,
       status: z
         .enum(['queued', 'duplicate'])
-        .describe('duplicate: an earlier job has the unique key; the id is its, and no other one was made.'),
+        .describe(
+          'duplicate: an earlier job has the unique key; the id is its, and no other one was made. Where the function debounces, that job has this payload now.',
+        ),
     }),
   ),
 });

@@ -59,7 +59,7 @@ const detail = foundJob.extend({
     .object({
       state: z.enum(['handed over', 'waiting', 'absent']),
       position: z.int().nullable(),
-      reason: z.enum(['project_limit', 'global_limit', 'paused', 'queue']).nullable(),
+      reason: z.enum(['project_limit', 'organization_limit', 'global_limit', 'paused', 'queue']).nullable(),
     })
     .nullable()
     .describe('Where it stands at the gate. Null when it has ended or Redis does not answer.'),

@@ -1,6 +1,15 @@
 import { z } from 'zod';
 import { jobTypes } from '#domain/ops/ops.ts';
-import { pause, pausesOfProject, projectLoads, requireProject, resume, setLimits } from '#domain/ops/projects.ts';
+import {
+  pause,
+  pausesOfProject,
+  projectLoads,
+  requireOrganization,
+  requireProject,
+  resume,
+  setLimits,
+} from '#domain/ops/projects.ts';
+import { busyProjectsOf, setOrganizationLimit } from '#domain/jobs/limits.ts';
 import { findProjects } from '#domain/ops/search.ts';
 import { deletedProjects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
@@ -159,6 +168,26 @@ export const opsProjectEndpoints: readonly Endpoint[] = [
       await setLimits(call.db, projectId, type, { running, waiting });
       changed(call, projectId, type);
       return { project_id: projectId, type, running, waiting };
+    },
+  }),
+  endpoint({
+    method: 'put',
+    path: '/ops/api/organizations/{org_id}/limits',
+    area,
+    summary: 'Sets how many jobs of a type an organization runs in all; null gives the setting back',
+    access: operator,
+    params: z.object({ org_id: text(40, 1) }),
+    body: z.strictObject({ type: jobType, running: z.int().min(1).max(1_000_000).nullable() }),
+    response: z.object({ org_id: z.string(), type: z.string(), running: limit }),
+    handle: async ({ params: { org_id: id }, body: { type, running } }, { db, deps, afterCommit }) => {
+      await requireOrganization(db, id);
+      await setOrganizationLimit(db, id, type, running);
+      afterCommit(async () => {
+        for (const projectId of await busyProjectsOf(deps.db, id, type)) {
+          await deps.gate.rulesChanged({ type, projectId });
+        }
+      });
+      return { org_id: id, type, running };
     },
   }),
   pausing('pause', 'Hands no jobs of the project, or of one of its types, to workers', pause),

@@ -1,7 +1,7 @@
 -- A worker says that it lives and how many jobs it can run; the window follows from all that live.
 -- KEYS[1] shard; ARGV[1] server, [2] worker id, [3] its slots (-1: it leaves), [4] what it says of itself,
 -- [5] ms after which a silent worker counts no more.
--- Result: {epoch, now, {id, project, ...} to add to BullMQ, {worker id, last beat, ...}, {projects without limits}, slots}.
+-- Result: {epoch, now, {id, project, nonce, ...} to add to BullMQ, {worker id, last beat, ...}, {projects without limits}, slots}.
 -- Atomic because the window must be the sum of the same workers that are counted.
 local workers = base .. 'workers'
 if ARGV[3] == '-1' then

@@ -4,7 +4,7 @@
 -- outcome ('': Postgres has it), seconds that it is kept, reply stream ('': nobody waits), reply, length of the stream,
 -- seconds that it is kept, channel of its listeners, number of statuses, these, number of keys and arguments of BullMQ's own
 -- script that finishes a job (0 where that is not known), these.
--- Result: {epoch, now, {id, project, ...} to add to BullMQ, for each end {BullMQ's answer, 1 when the next job holds its
+-- Result: {epoch, now, {id, project, nonce, ...} to add to BullMQ, for each end {BullMQ's answer, 1 when the next job holds its
 -- lease, 1 when nothing waits after it}}.
 -- Atomic because a caller that has its reply must find the outcome, and nobody else may get the freed place. Releasing
 -- comes first: a Redis that is full refuses a script that begins with anything but a deletion. Everything may be repeated:

@@ -1,6 +1,6 @@
 -- Frees the leases of jobs that ended or were handed back, and hands over who is next.
 -- KEYS[1] shard; ARGV[1] server; then for each job: id, nonce of the lease ('': any).
--- Result: {epoch, now, {id, project, ...} to add to BullMQ}.
+-- Result: {epoch, now, {id, project, nonce, ...} to add to BullMQ}.
 -- Atomic because the freed place must go to the next in turn and to nobody else. Only the lease's holder frees it: a
 -- worker that was thought dead must not free the lease that somebody else got since.
 local ids, nonces = {}, {}

@@ -1,6 +1,6 @@
 -- Sets who is paused as Postgres has it.
 -- KEYS[1] shard; ARGV[1] server; then the paused projects, '*' for everybody.
--- Result: {epoch, now, {id, project, ...} to add to BullMQ}.
+-- Result: {epoch, now, {id, project, nonce, ...} to add to BullMQ}.
 -- Atomic because who is not paused any more must be back on the ring before anybody else takes the room.
 local before = call('SMEMBERS', base .. 'paused')
 call('DEL', base .. 'paused')

@@ -8,7 +8,11 @@ local function place_of(id, project)
   if not rank then return { 'absent', -1, '' } end
   local of = project_of(project)
   if is_paused('*') or is_paused(project) then return { 'waiting', rank, 'paused' } end
-  if of.limit and of.run >= of.limit then return { 'waiting', rank, 'project_limit' } end
+  local is_awaited = call('ZSCORE', of.pend, id) == tostring(awaited_score)
+  if of.limit and (of.run >= of.limit or not is_awaited and room_behind(of) < 1) then
+    return { 'waiting', rank, 'project_limit' }
+  end
+  if is_full(of.organization) then return { 'waiting', rank, 'organization_limit' } end
   if leased >= window then return { 'waiting', rank, 'global_limit' } end
   return { 'waiting', rank, 'queue' }
 end

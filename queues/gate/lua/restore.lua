@@ -3,7 +3,7 @@
 -- Result: 1, or 0 when the shard was opened by somebody else meanwhile.
 -- Atomic because nothing may be handed over while leases are missing.
 if epoch ~= '' and tonumber(epoch) >= tonumber(ARGV[2]) then return 0 end
-call('DEL', base .. 'lease', base .. 'run', base .. 'ring')
+call('DEL', base .. 'lease', base .. 'run', base .. 'back', base .. 'orgs', base .. 'ring')
 call('HSET', base .. 'conf', 'epoch', ARGV[2], 'server', ARGV[1])
 for i = 3, #ARGV, 2 do
   local id, project = ARGV[i], project_of(ARGV[i + 1])

@@ -9,6 +9,7 @@ import { functionLink, statusBadge } from './job-table.js';
 const reasons = {
   project_limit: 'its project is at its limit',
   global_limit: 'all workers are busy',
+  organization_limit: 'its organization runs as many jobs as it may',
   paused: 'it is paused',
   queue: 'workers take it next',
 };

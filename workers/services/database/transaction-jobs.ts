@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { addSource } from '#domain/events/subscriptions.ts';
-import { type EnqueueLimits, type Enqueued, requireDepth, requireRoom } from '#domain/functions/enqueue.ts';
+import { requireRoom } from '#domain/jobs/accept.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import { type EnqueueLimits, type Enqueued, requireDepth } from '#domain/functions/enqueue.ts';
 import { jobsText } from '#domain/functions/job-outbox.ts';
 import { getFunctionVersion } from '#domain/functions/functions.ts';
 import type { ControlDb } from '#lib/control-db.ts';
@@ -26,7 +28,7 @@ const checked = async ({ db, limits }: TransactionJobsDeps, run: Run, args: unkn
   try {
     requireDepth(depth + 1);
     await getFunctionVersion(db, projectId, { slug });
-    await requireRoom(db, projectId, jobs.length, limits.waitingJobs);
+    await requireRoom(db, { type: functionInvoke.type, projectId }, jobs.length, limits.waitingJobs);
   } catch (error) {
     throw jobFault(error);
   }
