@@ -35,6 +35,10 @@ const written: readonly (readonly [RegExp, PathValue])[] = [
     /\/factors\/\{factor_id\}$/,
     { description: 'The `id` of a factor: `POST /p/{ref}/auth/v1/factors` answers it, and the user lists it.' },
   ],
+  [
+    /^\/ops\/api\/organizations\/\{org_id\}$/,
+    { description: 'The `org_id` of an organization: `GET /team/orgs` lists those of its members.' },
+  ],
   [/\/interaction\/\{uid\}$/, { description: 'Stands in the address that `authorize` leads to.' }],
   [/\/\{bucket\}$/, { description: 'A bucket: `POST /p/{ref}/storage/v1/bucket` makes it.', example: 'pictures' }],
   [/\/\{bucket\}\/\{path\}$/, { description: 'The name of an object, its slashes too.', example: 'ada/picture.png' }],
@@ -103,6 +107,15 @@ const needs: readonly (readonly [RegExp, string])[] = [
     /^(?:post|delete) \/auth\/factors\/\{id\}/,
     'Needs a code that an authenticator shows for the `secret` of `POST /auth/factors`.',
   ],
+  [
+    /^post \/dashboard\/session\/factor$/,
+    'Needs the `factor_token` of `POST /dashboard/session` and a code of the second factor.',
+  ],
+  [
+    /^post (?:\/auth)?\/device(?:\/token|\/approve|\/deny)?$/,
+    'Needs the codes of `POST /auth/device`, and somebody who is signed in to the dashboard.',
+  ],
+  [/^put \/ops\/api\/organizations\//, 'Needs an organization: `GET /team/orgs` lists those of its members.'],
   [/^delete \/auth\/me$/, 'Needs the password of the account.'],
   [
     /^post \/p\/\{ref\}\/auth\/v1\/token$/,

@@ -19,6 +19,10 @@ const reasons: Readonly<Record<NonNullable<Job['waiting_reason']>, string>> = {
   paused: 'the queue is paused',
   delayed: 'its time has not come',
   concurrency: 'others with its concurrency key run',
+  organization_limit: 'all places of the organization are taken',
+  rate_limited: 'its function has run as often as its rate allows',
+  debounce: 'its function waits until a burst is over',
+  batch: 'its function gathers a batch',
 };
 
 const timeOf = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString());
