@@ -28,6 +28,8 @@ const enqueue = async ({ ask, fn }: ProjectScene, body: object): Promise<readonl
   return answer.body.jobs as readonly Enqueued[];
 };
 
+const withKeys = (...names: string[]) => ({ jobs: names.map((name) => ({ unique_key: name })) });
+
 const idsOf = (jobs: readonly Enqueued[]): string[] => jobs.map(({ job_id: id }) => id);
 
 const jobOf = async ({ ask }: ProjectScene, id: string) => (await ask('GET', `/jobs/${id}`)).body;
@@ -347,10 +349,9 @@ test('what is held is bounded as waiting jobs are; a key that waits may get anot
       tx.query(`insert into job_limits (project_id, type, waiting) values ($1, 'function.invoke', 3)`, [s.project.id]),
     systemActor,
   );
-  const keys = (...names: string[]) => ({ jobs: names.map((name) => ({ unique_key: name })) });
-  await enqueue(s, keys('a', 'b', 'c'));
+  await enqueue(s, withKeys('a', 'b', 'c'));
   const path = `/functions/${s.fn.id}/jobs`;
-  t.is((await s.ask('POST', path, { body: keys('d') })).body.code, 'queue_full');
+  t.is((await s.ask('POST', path, { body: withKeys('d') })).body.code, 'queue_full');
   t.is((await s.ask('POST', path, { body: { unique_key: 'a', payload: 2 } })).status, 202);
   const headers = { prefer: 'respond-async' };
   const invoked = await s.ask('POST', `/functions/${s.fn.id}/invoke`, { body: { payload: 1 }, headers });
