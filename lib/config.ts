@@ -128,6 +128,10 @@ export const settings = z.object({
     integer(10_000, 1, 10_000_000),
     'Jobs of one type that one project may have waiting; more are refused as `queue_full`.',
   ),
+  PLINTH_SLEEPING_RUNS: note(
+    integer(100_000, 1, 10_000_000),
+    'Runs of functions that one project may have asleep between two steps; a further one fails.',
+  ),
   PLINTH_MONTHLY_CAP_FREE: note(
     integer(100_000, 0, 1_000_000_000),
     'Runs of functions that a project of the Free plan may have in a calendar month (UTC).',

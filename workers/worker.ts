@@ -12,6 +12,7 @@ import { type Flags, type FlagsOptions, openFlags } from '#domain/flags/open.ts'
 import { startFlagTick } from '#domain/flags/schedules.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
+import { waitingBytesFrom } from '#domain/projects/plans.ts';
 import { projectUrl } from '#domain/projects/rest-url.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { createRemovalMarks } from '#domain/storage/marks.ts';
@@ -40,6 +41,8 @@ import { jobService } from './services/jobs.ts';
 import { flagService } from './services/flags.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { storageService, type StorageServiceDeps } from './services/storage/service.ts';
+import { createStepRecorder } from './services/steps/recorder.ts';
+import { stepService } from './services/steps/service.ts';
 import { servicesOf } from './services/services.ts';
 import { startMailSender } from './mail/sender.ts';
 import { openPlatformMailServer } from './mail/server.ts';
@@ -119,7 +122,12 @@ const processorDepsOf = (
       jobService({ db: platform.db, gate: () => late.gate, log, limits: enqueueLimitsFrom(config) }),
       storageService(storageDepsOf(config, log, { platform, listeners, bytes })),
       answerService,
+      stepService,
     ]),
+    steps: createStepRecorder(platform.db, log, {
+      runs: config.PLINTH_SLEEPING_RUNS,
+      bytes: waitingBytesFrom(config),
+    }),
   };
 };
 

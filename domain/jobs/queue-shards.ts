@@ -51,6 +51,8 @@ export const startShardEpoch = (
 
 /** So long a leader leads that says nothing more. */
 const leadSeconds = 5;
+/** From one round of a leader to the next. */
+const roundSeconds = 1;
 
 /** A shard that a worker would lead. */
 export interface Candidate {
@@ -64,7 +66,7 @@ export interface Candidate {
 export interface Leadership {
   /** The shard's present life; 0 before its first. */
   readonly epoch: number;
-  /** Whether retries of the type are due. */
+  /** Whether jobs of the type are due, or will be before the next round. */
   readonly due: boolean;
   /** Whether jobs of the type run by their rows. */
   readonly running: boolean;
@@ -86,8 +88,11 @@ const leadSql = `
     from free where l.name = free.name returning l.name, l.epoch
   )
   select name, epoch,
-    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at <= now() limit 1)
-      is not null as due,
+    coalesce(
+      (select true from jobs j where j.type = a.type and status = 'queued'
+        and next_run_at <= now() + make_interval(secs => $6) limit 1),
+      (select true from jobs j where j.type = a.type and status = 'waiting'
+        and next_run_at <= now() + make_interval(secs => $6) limit 1)) is not null as due,
     (select true from jobs j where j.type = a.type and status = 'running' limit 1) is not null as running,
     a.compares and (select true from jobs j where j.type = a.type and status = 'queued' limit 1) is not null as waiting,
     (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity' limit 1)
@@ -112,6 +117,7 @@ export const claimLeadership = async (
       shards.map(({ type }) => type),
       shards.map(({ compares }) => compares),
       leadSeconds,
+      roundSeconds,
     ],
     'claim-leadership',
   );
@@ -178,7 +184,7 @@ export const standings = async (
 ): Promise<ReadonlyMap<string, 'queued' | 'later' | 'running' | 'ended'>> => {
   const rows = await db.query<{ id: string; standing: 'queued' | 'later' | 'running' | 'ended' }>(
     `select id, case
-       when status = 'queued' and next_run_at > now() then 'later'
+       when status = 'waiting' or (status = 'queued' and next_run_at > now()) then 'later'
        when status in ('queued', 'running') then status
        else 'ended' end as standing
      from jobs where id = any($1::uuid[])`,
@@ -208,6 +214,8 @@ export interface SuspectRun {
   readonly attempt: number;
   readonly crashes: number;
   readonly retry: RetryPolicy | null;
+  /** It can be continued. */
+  readonly has_steps: boolean;
   readonly concurrency_key: string | null;
   readonly reply_to: string | null;
   readonly cancelled: boolean;
@@ -224,7 +232,8 @@ export const suspectRuns = (
   { type, part, alive }: { readonly type: string; readonly part: Part; readonly alive: readonly string[] },
 ): Promise<SuspectRun[]> =>
   db.query<SuspectRun>(
-    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, retry, concurrency_key,
+    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, retry, has_steps,
+       concurrency_key,
        cancel_requested_at is not null or ${isAbandoned} as cancelled,
        exists (select from job_workers w
          where w.id = jobs.worker_id and w.seen_at > now() - make_interval(secs => $5)) as seen

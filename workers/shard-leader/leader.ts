@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Candidate, Leadership } from '#domain/jobs/queue-shards.ts';
 import { type DueJob, takeDue } from '#domain/jobs/changes.ts';
 import { type KeysAfter, admitKeyed, waitingKeys } from '#domain/jobs/concurrency.ts';
@@ -13,6 +14,9 @@ const reapEvery = 2;
 const reconcileEvery = 5;
 const rereadRulesEvery = 30;
 const maxDue = 500;
+/** Between two rounds, when something is due before the next: a run that slept begins at its time. */
+const dueEveryMs = 200;
+const duesInRound = 4;
 
 /** Does for one shard what only one worker needs to do, a round at a time. */
 export interface Leader {
@@ -76,12 +80,40 @@ const rereadRules = async ({ gate, rules, job }: ShardContext): Promise<void> =>
   await gate.forgetIdle();
 };
 
+/** Admits jobs that become due between two rounds. */
+interface Dues {
+  readonly begin: () => void;
+  readonly settled: () => Promise<void>;
+}
+
+const createDues = (shard: ShardContext, stopped: AbortSignal): Dues => {
+  let admitting: Promise<void> | undefined;
+  const repeat = async (): Promise<void> => {
+    for (let done = 0; done < duesInRound; done += 1) {
+      await pause(dueEveryMs, undefined, { ref: false, signal: stopped });
+      await admitDue(shard);
+    }
+  };
+  return {
+    begin: () => {
+      // The next round does it when this fails or is aborted.
+      admitting ??= repeat()
+        .catch(() => undefined)
+        .finally(() => {
+          admitting = undefined;
+        });
+    },
+    settled: async () => admitting,
+  };
+};
+
 interface LeaderParts {
   readonly shard: ShardContext;
   readonly heartbeat: Heartbeat;
   readonly reconciler: Reconciler;
   readonly leases: LeaseWatch;
   readonly keys: { after: KeysAfter | null };
+  readonly dues: Dues;
 }
 
 /** The state at the beginning of a round. */
@@ -93,11 +125,12 @@ interface Round {
 
 /** Answers whether the shard has to be restored. */
 const runDuties = async (
-  { shard, heartbeat, reconciler, leases, keys }: LeaderParts,
+  { shard, heartbeat, reconciler, leases, keys, dues }: LeaderParts,
   given: Round,
 ): Promise<boolean> => {
   const { snapshot, leadership, number: round } = given;
 
+  if (leadership.due) dues.begin();
   if (leadership.due) await admitDue(shard);
   await readLimits(shard, snapshot.unknown);
   if (leadership.running && round % reapEvery === 0) {
@@ -120,6 +153,7 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
     reconciler: createReconciler(shard, stopped),
     leases: watchLeases(shard),
     keys: { after: null },
+    dues: createDues(shard, stopped),
   };
   let rounds = 0;
   let scan = Promise.resolve();
@@ -171,6 +205,7 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
     settled: async () => {
       await running;
       await scan;
+      await parts.dues.settled();
     },
   };
 };

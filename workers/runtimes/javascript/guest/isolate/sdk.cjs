@@ -1,11 +1,12 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, log, env, projectId, caller, request, attempt, waitUntil }) => {
+const createSdk = ({ call, log, env, projectId, caller, request, attempt, step, waitUntil }) => {
   let storage;
   return Object.freeze({
     db: createDb(call, createJobs),
     jobs: createJobs(call, null),
     attempt,
+    step,
     asCaller: Object.freeze({ db: createDb((op, args) => call(`asCaller.${op}`, args)) }),
     log,
     flags: createFlags(call, caller?.user ?? null),

@@ -1,0 +1,59 @@
+import {
+  type AsleepOfProject,
+  type KnownSteps,
+  type StepRecord,
+  type StepRun,
+  asleepOf,
+  beginSteps,
+  maxStepBytes,
+  recordSteps,
+} from '#domain/jobs/steps.ts';
+import { LRUCache } from 'lru-cache';
+import type { WaitingBytes } from '#domain/jobs/accept.ts';
+import { createBatcher } from '#lib/batch.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import { retryEachUntilDone, retryUntilDone } from '../../retry-until-done.ts';
+
+/** Writes what the steps of runs come to into Postgres, however long it is away. */
+export interface StepRecorder {
+  /** Undefined: the run is not its job's any more. */
+  readonly begin: (run: StepRun) => Promise<KnownSteps | undefined>;
+  /** False: its run is not its job's any more, or the step has a result. */
+  readonly record: (step: StepRecord) => Promise<boolean>;
+  /** Whether another run of a project may sleep, by what it was some seconds ago. */
+  readonly hasRoom: (projectId: string) => Promise<boolean>;
+}
+
+const countedForMs = 10_000;
+const maxProjects = 1000;
+
+/** How much of a project may sleep. */
+export interface SleepLimits {
+  readonly runs: number;
+  /** The size of payloads and results. */
+  readonly bytes: WaitingBytes;
+}
+
+export const createStepRecorder = (db: Queryable, log: Log, limits: SleepLimits): StepRecorder => {
+  const records = createBatcher<StepRecord, boolean>(
+    retryEachUntilDone(log, 'recording steps', (steps) => recordSteps(db, steps)),
+    {
+      maxSize: maxStepBytes,
+      sizeOf: ({ result, error }) => (result?.length ?? 0) + (error?.length ?? 0),
+      eager: true,
+    },
+  );
+  const counts = new LRUCache<string, AsleepOfProject>({ max: maxProjects, ttl: countedForMs });
+  return {
+    begin: (run) => retryUntilDone(log, 'loading steps', () => beginSteps(db, run)),
+    record: records.add,
+    hasRoom: async (projectId) => {
+      const known = counts.get(projectId);
+      const counted =
+        known ?? (await retryUntilDone(log, 'counting runs', () => asleepOf(db, projectId, limits.runs + 1)));
+      if (known === undefined) counts.set(projectId, counted);
+      return counted.runs < limits.runs && counted.bytes < limits.bytes[counted.plan];
+    },
+  };
+};
