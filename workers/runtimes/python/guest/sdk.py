@@ -7,6 +7,7 @@ import os
 import sys
 
 import background
+import steps
 import values
 import web
 
@@ -445,6 +446,7 @@ class Sdk:
         self.wait_until = self.waitUntil = self.background.add
         self.as_caller = self.asCaller = AsCaller(call)
         self.jobs = Jobs(call)
+        self.step = steps.Steps(call, link)
         # 1 for the first run of a job.
         self.attempt = message.get('attempt', 1)
         self.env = Env(message['env'])
