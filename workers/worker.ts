@@ -124,9 +124,10 @@ const processorDepsOf = (
       answerService,
       stepService,
     ]),
-    steps: createStepRecorder(platform.db, log, {
-      runs: config.PLINTH_SLEEPING_RUNS,
-      bytes: waitingBytesFrom(config),
+    steps: createStepRecorder({
+      ...platform,
+      log,
+      limits: { runs: config.PLINTH_SLEEPING_RUNS, bytes: waitingBytesFrom(config) },
     }),
   };
 };

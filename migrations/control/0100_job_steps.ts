@@ -104,6 +104,18 @@ end $$;
 create trigger record_stretch before update of status on jobs for each row
   when (new.type = 'function.invoke' and old.status = 'running' and new.status = 'waiting' and new.report is not null)
   execute function record_stretch();
+
+-- The record of a run that its steps ended says \`error\`: record_invocation, which comes before by its name, knows no
+-- such codes.
+create function record_step_failure() returns trigger language plpgsql as $$
+begin
+  update invocations set status = 'error' where id = new.id;
+  return new;
+end $$;
+create trigger record_step_failure before update of status on jobs for each row
+  when (new.has_steps and old.finished_at is null and new.finished_at is not null
+    and new.error_code in ('steps_changed', 'too_many_steps', 'step_results_too_large'))
+  execute function record_step_failure();
 `;
 
 export const up = async (knex: Knex): Promise<void> => {

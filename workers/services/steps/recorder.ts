@@ -1,3 +1,6 @@
+import { LRUCache } from 'lru-cache';
+import type { SubscriptionsDeps } from '#domain/events/subscriptions.ts';
+import { subscribeSteps } from '#domain/webhooks/subscriptions.ts';
 import {
   type AsleepOfProject,
   type KnownSteps,
@@ -8,10 +11,8 @@ import {
   maxStepBytes,
   recordSteps,
 } from '#domain/jobs/steps.ts';
-import { LRUCache } from 'lru-cache';
 import type { WaitingBytes } from '#domain/jobs/accept.ts';
 import { createBatcher } from '#lib/batch.ts';
-import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { retryEachUntilDone, retryUntilDone } from '../../retry-until-done.ts';
 
@@ -21,6 +22,8 @@ export interface StepRecorder {
   readonly begin: (run: StepRun) => Promise<KnownSteps | undefined>;
   /** False: its run is not its job's any more, or the step has a result. */
   readonly record: (step: StepRecord) => Promise<boolean>;
+  /** A step waits for an event of the project's own database. */
+  readonly subscribe: (projectId: string) => Promise<void>;
   /** Whether another run of a project may sleep, by what it was some seconds ago. */
   readonly hasRoom: (projectId: string) => Promise<boolean>;
 }
@@ -35,7 +38,12 @@ export interface SleepLimits {
   readonly bytes: WaitingBytes;
 }
 
-export const createStepRecorder = (db: Queryable, log: Log, limits: SleepLimits): StepRecorder => {
+export interface StepRecorderOptions extends SubscriptionsDeps {
+  readonly log: Log;
+  readonly limits: SleepLimits;
+}
+
+export const createStepRecorder = ({ db, servers, log, limits }: StepRecorderOptions): StepRecorder => {
   const records = createBatcher<StepRecord, boolean>(
     retryEachUntilDone(log, 'recording steps', (steps) => recordSteps(db, steps)),
     {
@@ -48,6 +56,10 @@ export const createStepRecorder = (db: Queryable, log: Log, limits: SleepLimits)
   return {
     begin: (run) => retryUntilDone(log, 'loading steps', () => beginSteps(db, run)),
     record: records.add,
+    subscribe: (projectId) =>
+      subscribeSteps({ db, servers }, projectId).catch((error: unknown) =>
+        log.debug({ err: error, project_id: projectId }, 'events for a step are subscribed to later'),
+      ),
     hasRoom: async (projectId) => {
       const known = counts.get(projectId);
       const counted =

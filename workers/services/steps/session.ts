@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { tableSubscriptionsOf } from '#domain/events/events.ts';
 import { type CompiledFilter, compileFilter } from '#domain/events/filter.ts';
 import {
   type KnownSteps,
@@ -123,6 +124,9 @@ export class StepSession {
       status: 'waiting',
       wait,
     });
+    if (event !== undefined && tableSubscriptionsOf([event]).length > 0) {
+      await this.#held(this.#options.recorder.subscribe(this.#options.projectId));
+    }
     return null;
   }
 
