@@ -31,7 +31,7 @@ const begun = async () => {
   await client.invoke(user, project, sql, 'create table effects (name text)');
   const headers = { prefer: 'respond-async' };
   const path = `/projects/${project.id}/functions/${fn.id}/invoke`;
-  const { body } = await client.call('POST', path, { token: user.token, body: {}, headers });
+  const { body } = await client.call('POST', path, { token: user.token, body: { payload: null }, headers });
   const id = String(body.job_id);
   const go = () => client.invoke(user, project, sql, 'create table go ()');
   const effects = async () => (await client.invoke(user, project, sql, 'select name from effects')).body.result;
@@ -48,7 +48,7 @@ test.serial(
     const { worker, go, job } = await begun();
     worker.child.kill('SIGKILL');
     t.is(await worker.end, 'SIGKILL');
-    await platform().startWorker();
+    const stop = await platform().startWorker();
     await go();
     const ended = await until(async () => {
       const now = await job();
@@ -61,7 +61,7 @@ test.serial(
       { name: 'third', count: 1 },
     ]);
     t.deepEqual([ended.attempt, ended.steps.length], [1, 4]);
-  await stop();
+    await stop();
   },
 );
 
