@@ -3,6 +3,7 @@ import { functionEnqueue } from './functions/enqueue.ts';
 import { functionInvoke } from './functions/invoke.ts';
 import { functionMemory } from './functions/memory.ts';
 import { functionRunner } from './functions/runner.ts';
+import { functionSteps } from './functions/steps.ts';
 import { functionStream } from './functions/stream.ts';
 import type { Benchmark } from './harness.ts';
 
@@ -14,4 +15,5 @@ export const functionBenchmarks: readonly Benchmark[] = [
   functionInvoke,
   functionStream,
   functionEnqueue,
+  functionSteps,
 ];

@@ -3,6 +3,7 @@ import type { JobRef } from '#queues/define.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { isAbandoned } from './abandon.ts';
+import { canContinue } from './steps.ts';
 
 /** Which projects a shard holds when its type is spread over several: part `index` of `count`. */
 export interface Part {
@@ -232,7 +233,7 @@ export const suspectRuns = (
   { type, part, alive }: { readonly type: string; readonly part: Part; readonly alive: readonly string[] },
 ): Promise<SuspectRun[]> =>
   db.query<SuspectRun>(
-    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, retry, has_steps,
+    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, retry, ${canContinue} as has_steps,
        concurrency_key,
        cancel_requested_at is not null or ${isAbandoned} as cancelled,
        exists (select from job_workers w

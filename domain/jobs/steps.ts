@@ -51,6 +51,13 @@ export interface StepRun {
   readonly runId: string;
 }
 
+/** SQL: the function that a job runs. */
+const functionOf = `(string_to_array(left(data, 200), '"'))[4]::uuid`;
+
+/** SQL: whether a run that broke off can be continued: it has recorded steps, or is of a function that has some. */
+export const canContinue = `(has_steps or (type = 'function.invoke'
+  and exists (select from stepped_functions s where s.function_id = ${functionOf})))`;
+
 const columns = 'name, kind, status, attempt, result, error';
 
 // The steps and `wakes` are of one snapshot: an event that comes meanwhile changes both. Times that have come are
@@ -58,6 +65,12 @@ const columns = 'name, kind, status, attempt, result, error';
 const beginSql = `
   with own as (
     update jobs set has_steps = true where id = $1 and run_id = $2 and status = 'running' and not has_steps
+    returning ${functionOf} as function_id
+  ), stepped as (
+    insert into stepped_functions (function_id)
+    select f.id from own join functions f on f.id = own.function_id
+    where not exists (select from stepped_functions s where s.function_id = f.id)
+    on conflict do nothing
   ), over as (
     update job_steps set status = 'succeeded', finished_at = clock_timestamp(), result = 'null'
     where job_id = $1 and kind <> 'run' and status = 'waiting' and due_at <= now()
@@ -70,7 +83,7 @@ const beginSql = `
   )
   select j.step_wakes as wakes, j.step_bytes as bytes,
     coalesce(j.retry, (select f.retry from functions f
-      where f.id = (string_to_array(left(j.data, 200), '"'))[4]::uuid and f.project_id = j.project_id)) as retry,
+      where f.id = ${functionOf} and f.project_id = j.project_id)) as retry,
     array(select name from known order by name) as names, array(select kind from known order by name) as kinds,
     array(select status from known order by name) as statuses,
     array(select attempt::int from known order by name) as attempts,

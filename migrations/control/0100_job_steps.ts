@@ -41,6 +41,11 @@ create table job_steps (
   filter_other jsonpath,
   primary key (job_id, name)
 );
+-- Functions of which a run has asked for a step: another run whose worker dies before its first step is continued, too.
+create table stepped_functions (
+  function_id uuid primary key references functions on delete cascade
+);
+
 create index job_steps_awaited on job_steps (project_id, event, job_id) where status = 'waiting' and event is not null;
 
 create index jobs_asleep on jobs (type, next_run_at) where status = 'waiting';

@@ -20,7 +20,7 @@ const code = `exports.handler = async (payload, { step, db }) => {
   return (await db.query('select name, count(*)::int as count from effects group by 1 order by 1'));
 }`;
 
-const begun = async () => {
+const startedRun = async () => {
   const { client, config, db } = platform();
   const worker = startProcess('workers/server.ts', environmentOf(config));
   await worker.ready;
@@ -45,7 +45,7 @@ test.serial(
   'a run whose worker is killed goes on at the first step without a result, though it is not to be retried',
   async (t) => {
     t.timeout(longTestMs);
-    const { worker, go, job } = await begun();
+    const { worker, go, job } = await startedRun();
     worker.child.kill('SIGKILL');
     t.is(await worker.end, 'SIGKILL');
     const stop = await platform().startWorker();
@@ -67,7 +67,7 @@ test.serial(
 
 test.serial('a worker that is stopped hands its runs over in the middle of a step', async (t) => {
   t.timeout(longTestMs);
-  const { worker, go, job } = await begun();
+  const { worker, go, job } = await startedRun();
   worker.child.kill('SIGTERM');
   await worker.end;
   const stop = await platform().startWorker();
@@ -83,7 +83,7 @@ test.serial('a worker that is stopped hands its runs over in the middle of a ste
 
 test.serial('a step that takes every worker down is given up after three', async (t) => {
   t.timeout(longTestMs);
-  const { worker, id, db, job } = await begun();
+  const { worker, id, db, job } = await startedRun();
   await db.query('update jobs set crashes = 2 where id = $1', [id]);
   worker.child.kill('SIGKILL');
   await worker.end;

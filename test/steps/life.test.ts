@@ -129,17 +129,18 @@ test('a step that runs when the time is over is tried again, and the time begins
   ]);
 });
 
+const versioned = (version: number): string => `exports.handler = async (payload, { step }) => {
+  console.log('version ${version}');
+  await step.run('before', () => 0);
+  await step.sleep(${day});
+  return ${version};
+}`;
+
 test('a run goes on with the version that it began with, and each stretch of it has its own log', async (t) => {
-  const code = (version: number): string => `exports.handler = async (payload, { step }) => {
-    console.log('version ${version}');
-    await step.run('before', () => 0);
-    await step.sleep(${day});
-    return ${version};
-  }`;
-  const one = await scene(code(1));
+  const one = await scene(versioned(1));
   const id = await one.begin();
   await one.jobWhen(id, 'waiting');
-  await one.ask('PATCH', `/functions/${one.fn.id}`, { body: { code: code(2) } });
+  await one.ask('PATCH', `/functions/${one.fn.id}`, { body: { code: versioned(2) } });
   const { db } = platform();
   // As if its time had come, and the clock was then set back: it sleeps once more.
   await db.query('update jobs set next_run_at = now() where id = $1', [id]);

@@ -144,9 +144,12 @@ const callerText = ({ caller, trigger }: Pick<InvokeData, 'caller' | 'trigger'>)
 const stepsOf = (
   { steps: recorder }: FunctionInvokeDeps,
   { jobId, projectId, continuation }: JobContext,
+  functionId: string,
 ): StepSession | undefined => {
   if (recorder === undefined || continuation === undefined) return undefined;
-  return new StepSession({ jobId, projectId, recorder, runId: continuation.runId, onStarted: continuation.isPossible });
+  const { runId, isPossible } = continuation;
+  if (recorder.isStepped(functionId)) isPossible();
+  return new StepSession({ jobId, projectId, functionId, recorder, runId, onStarted: isPossible });
 };
 
 /** Runs one version of a function in the sandbox. */
@@ -172,7 +175,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const noteLog = await logAllowance.begin(projectId, signal);
       const stop = new StopAfterAnswer(signal);
       const answer = new AnswerSink({ mode: modeOf(by), open: openAnswer ?? noCaller, onStopped: stop.soon });
-      const steps = stepsOf(deps, context);
+      const steps = stepsOf(deps, context, functionId);
       const { run, timings } = await withServices(
         openServices({
           projectId,

@@ -130,8 +130,8 @@ const runDuties = async (
 ): Promise<boolean> => {
   const { snapshot, leadership, number: round } = given;
 
-  if (leadership.due) dues.begin();
   if (leadership.due) await admitDue(shard);
+  if (leadership.due) dues.begin();
   await readLimits(shard, snapshot.unknown);
   if (leadership.running && round % reapEvery === 0) {
     if (await leases.isBroken()) return true;

@@ -15,7 +15,7 @@ export const handler = async ({ order, amount }, { step, db }) => {
 
   // Sleeps here, for hours perhaps, and holds no place.
   const packed = await step.waitForEvent('table.parcels.INSERT', {
-    filter: `data.order_id = ${Number(order)}`,
+    filter: `data.order_id = ${order}`,
     timeout: 2 * 24 * 3600 * 1000,
   });
   if (packed === null) {

@@ -18,8 +18,10 @@ import { retryEachUntilDone, retryUntilDone } from '../../retry-until-done.ts';
 
 /** Writes what the steps of runs come to into Postgres, however long it is away. */
 export interface StepRecorder {
+  /** Whether a run of the function had steps in this process. */
+  readonly isStepped: (functionId: string) => boolean;
   /** Undefined: the run is not its job's any more. */
-  readonly begin: (run: StepRun) => Promise<KnownSteps | undefined>;
+  readonly begin: (run: StepRun & { readonly functionId: string }) => Promise<KnownSteps | undefined>;
   /** False: its run is not its job's any more, or the step has a result. */
   readonly record: (step: StepRecord) => Promise<boolean>;
   /** A step waits for an event of the project's own database. */
@@ -30,9 +32,10 @@ export interface StepRecorder {
 
 const countedForMs = 10_000;
 const maxProjects = 1000;
+const maxFunctions = 10_000;
 
 /** How much of a project may sleep. */
-export interface SleepLimits {
+interface SleepLimits {
   readonly runs: number;
   /** The size of payloads and results. */
   readonly bytes: WaitingBytes;
@@ -52,9 +55,14 @@ export const createStepRecorder = ({ db, servers, log, limits }: StepRecorderOpt
       eager: true,
     },
   );
+  const stepped = new LRUCache<string, true>({ max: maxFunctions });
   const counts = new LRUCache<string, AsleepOfProject>({ max: maxProjects, ttl: countedForMs });
   return {
-    begin: (run) => retryUntilDone(log, 'loading steps', () => beginSteps(db, run)),
+    isStepped: (functionId) => stepped.has(functionId),
+    begin: (run) => {
+      stepped.set(run.functionId, true);
+      return retryUntilDone(log, 'loading steps', () => beginSteps(db, run));
+    },
     record: records.add,
     subscribe: (projectId) =>
       subscribeSteps({ db, servers }, projectId).catch((error: unknown) =>

@@ -20,6 +20,7 @@ import type { StepRecorder } from './recorder.ts';
 
 export interface SessionOptions extends StepRun {
   readonly projectId: string;
+  readonly functionId: string;
   readonly recorder: StepRecorder;
   /** The run has asked for a step: it is to be continued when it breaks off. */
   readonly onStarted: () => void;
