@@ -14,6 +14,7 @@ import { type Platform, openPlatform } from '#domain/platform.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
 import { waitingBytesFrom } from '#domain/projects/plans.ts';
 import { projectUrl } from '#domain/projects/rest-url.ts';
+import { byIndexOnly } from '#domain/jobs/store.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { createRemovalMarks } from '#domain/storage/marks.ts';
 import { openBytes } from '#domain/storage/bytes.ts';
@@ -52,6 +53,9 @@ import { startSubscriptions } from './subscriptions.ts';
 import { startTenantWatch } from './tenant-watch.ts';
 import { openDeliveries } from './webhooks/open.ts';
 
+/** One for what is recorded, and one for what runs load. */
+const stepConnections = 2;
+
 /** Notifies the other processes of jobs' changes in project databases. */
 const openChangeListeners = (
   config: Config,
@@ -75,6 +79,7 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly runtimes: Runtimes | null;
   readonly listeners: Required<ChangeListeners>;
   readonly flags: Flags;
+  readonly stepsDb: ControlDb;
   /** Opened by the engine, which starts later. */
   readonly late: { readonly gate?: Gate };
 };
@@ -100,7 +105,7 @@ const storageDepsOf = (
 const processorDepsOf = (
   config: Config,
   log: Log,
-  { platform, runtimes, listeners, flags, bytes, late, ...opened }: Opened,
+  { platform, runtimes, listeners, flags, bytes, late, stepsDb, ...opened }: Opened,
 ): ProcessorDeps => {
   const { tenantDb, sealer } = platform.projects;
   return {
@@ -126,6 +131,7 @@ const processorDepsOf = (
     ]),
     steps: createStepRecorder({
       ...platform,
+      stepsDb,
       log,
       limits: { runs: config.PLINTH_SLEEPING_RUNS, bytes: waitingBytesFrom(config) },
     }),
@@ -174,6 +180,10 @@ export const checkProcessors = (pools: readonly PoolName[], processors: Processo
   const missing = jobs.filter((job) => pools.includes(job.pool) && processors[job.type] === undefined);
   if (missing.length > 0) throw new Error(`no processor for ${missing.map((job) => job.type).join(', ')}`);
 };
+
+/** Its statements are planned once and read by index only, however small the tables were then. */
+const openStepsDb = (config: Config, log: Log): ControlDb =>
+  openControlDb({ url: config.DATABASE_URL, connections: stepConnections, log, settings: byIndexOnly });
 
 const openEgress = (config: Config, log: Log): Egress => {
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
@@ -250,7 +260,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const [gateway, bytes] = [ai.gateway, await openBytes(config)];
   const { recorder } = deliveries;
   const late: { gate?: Gate } = {};
-  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags, bytes, late };
+  const stepsDb = openStepsDb(config, log);
+  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags, bytes, late, stepsDb };
   const processors = processorsFor(served, processorDepsOf(config, log, opened));
   checkProcessors(pools, processors);
   const engine = await startEngine({
@@ -285,7 +296,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     await json.close();
     await egress.close();
     listeners.close();
-    await backlogDb.close();
+    await Promise.all([backlogDb.close(), stepsDb.close()]);
     await platform.close();
   };
 };

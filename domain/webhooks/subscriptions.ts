@@ -97,17 +97,21 @@ const setSubscriptions = async (deps: SubscriptionsDeps, projectId: string): Pro
   ]);
 };
 
-/** The events that steps of the project's runs wait for, each once; one by one in their index. */
+/** SQL: the first event behind some other one that steps of the project wait for. */
+const awaitedBehind = (event: string): string => `
+  select s.event from job_steps s where s.project_id = $1 and s.status = 'waiting' and s.event > ${event}
+  order by s.event limit 1`;
+
+const awaitedSql = `
+  with recursive awaited as (
+    (${awaitedBehind("''")})
+    union all
+    select (${awaitedBehind('a.event')}) from awaited a where a.event is not null
+  ) select event from awaited where event is not null limit ${maxPatterns}`;
+
+/** The events that steps of the project's runs wait for, each once, one by one in their index. */
 const awaitedBySteps = async (db: Queryable, projectId: string): Promise<string[]> => {
-  const next = (behind: string): string => `
-    select s.event from job_steps s where s.project_id = $1 and s.status = 'waiting' and s.event > ${behind}
-    order by s.event limit 1`;
-  const rows = await db.query<{ event: string }>(
-    `with recursive awaited as ((${next("''")}) union all select (${next('a.event')}) from awaited a where a.event is not null)
-     select event from awaited where event is not null limit ${maxPatterns}`,
-    [projectId],
-    'awaited-by-steps',
-  );
+  const rows = await db.query<{ event: string }>(awaitedSql, [projectId], 'awaited-by-steps');
   return rows.map(({ event }) => event);
 };
 

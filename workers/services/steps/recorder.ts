@@ -13,6 +13,7 @@ import {
 } from '#domain/jobs/steps.ts';
 import type { WaitingBytes } from '#domain/jobs/accept.ts';
 import { createBatcher } from '#lib/batch.ts';
+import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { retryEachUntilDone, retryUntilDone } from '../../retry-until-done.ts';
 
@@ -42,13 +43,15 @@ interface SleepLimits {
 }
 
 export interface StepRecorderOptions extends SubscriptionsDeps {
+  /** Its sessions have the settings `byIndexOnly`. */
+  readonly stepsDb: Queryable;
   readonly log: Log;
   readonly limits: SleepLimits;
 }
 
-export const createStepRecorder = ({ db, servers, log, limits }: StepRecorderOptions): StepRecorder => {
+export const createStepRecorder = ({ db, stepsDb, servers, log, limits }: StepRecorderOptions): StepRecorder => {
   const records = createBatcher<StepRecord, boolean>(
-    retryEachUntilDone(log, 'recording steps', (steps) => recordSteps(db, steps)),
+    retryEachUntilDone(log, 'recording steps', (steps) => recordSteps(stepsDb, steps)),
     {
       maxSize: maxStepBytes,
       sizeOf: ({ result, error }) => (result?.length ?? 0) + (error?.length ?? 0),
@@ -61,7 +64,7 @@ export const createStepRecorder = ({ db, servers, log, limits }: StepRecorderOpt
     isStepped: (functionId) => stepped.has(functionId),
     begin: (run) => {
       stepped.set(run.functionId, true);
-      return retryUntilDone(log, 'loading steps', () => beginSteps(db, run));
+      return retryUntilDone(log, 'loading steps', () => beginSteps(stepsDb, run));
     },
     record: records.add,
     subscribe: (projectId) =>
@@ -71,7 +74,7 @@ export const createStepRecorder = ({ db, servers, log, limits }: StepRecorderOpt
     hasRoom: async (projectId) => {
       const known = counts.get(projectId);
       const counted =
-        known ?? (await retryUntilDone(log, 'counting runs', () => asleepOf(db, projectId, limits.runs + 1)));
+        known ?? (await retryUntilDone(log, 'counting runs', () => asleepOf(stepsDb, projectId, limits.runs + 1)));
       if (known === undefined) counts.set(projectId, counted);
       return counted.runs < limits.runs && counted.bytes < limits.bytes[counted.plan];
     },
