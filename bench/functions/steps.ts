@@ -8,7 +8,8 @@ import { requiredIn } from '../settings.ts';
 
 const stepsOfRun = 51;
 const sleepers = 10_000;
-const projects = 20;
+// No more than a worker has processes for: one project cannot use those of another.
+const projects = 4;
 const overSeconds = 60;
 const leadSeconds = 5;
 const maxWaitSeconds = 180;
