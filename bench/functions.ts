@@ -4,6 +4,7 @@ import { functionEnqueue } from './functions/enqueue.ts';
 import { functionInvoke } from './functions/invoke.ts';
 import { functionMemory } from './functions/memory.ts';
 import { functionRunner } from './functions/runner.ts';
+import { functionSteps } from './functions/steps.ts';
 import { functionStream } from './functions/stream.ts';
 import type { Benchmark } from './harness.ts';
 
@@ -16,4 +17,5 @@ export const functionBenchmarks: readonly Benchmark[] = [
   functionStream,
   functionEnqueue,
   functionBacklog,
+  functionSteps,
 ];

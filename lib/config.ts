@@ -142,6 +142,10 @@ export const settings = z.object({
     wholeNumber(1, 1_000_000).optional(),
     'Jobs of one type that all projects of an organization may have running together; empty means any number. Operators set other numbers for single organizations.',
   ),
+  PLINTH_SLEEPING_RUNS: note(
+    integer(100_000, 1, 10_000_000),
+    'Runs of functions that one project may have asleep between two steps; a further one fails.',
+  ),
   PLINTH_MONTHLY_CAP_FREE: note(
     integer(100_000, 0, 1_000_000_000),
     'Runs of functions that a project of the Free plan may have in a calendar month (UTC).',

@@ -82,6 +82,8 @@ export interface JobOutcome {
    * not see it.
    */
   readonly report?: string | null | undefined;
+  /** No other attempt follows, whatever the job's policy says. Left out: one may. */
+  readonly isFinal?: boolean | undefined;
 }
 
 /** Which job: what the gate and BullMQ know of it. Everything else stands in its row. */

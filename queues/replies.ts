@@ -34,13 +34,14 @@ const storedSchema = z.object({
   finishedAt: z.coerce.date().optional(),
   outcome: outcomeSchema.extend({ report: z.string().nullable().optional() }),
 });
-const replySchema = z.object({ id: z.string(), outcome: outcomeSchema });
+/** Without an outcome: the run sleeps, and its caller waits no longer. */
+const replySchema = z.object({ id: z.string(), outcome: outcomeSchema.nullable() });
 
 const streamKey = (prefix: string, name: string): string => `{${prefix}:replies}:stream:${name}`;
 const outcomeKey = (prefix: string, jobId: string): string => `{${prefix}:replies}:outcome:${jobId}`;
 
 interface Waiter {
-  /** Null when the time passed first. */
+  /** Null when the time passed first, or the run sleeps. */
   readonly outcome: Promise<JobOutcome | null>;
   /** Settled when the run begins to answer before its end; then there is no outcome. */
   readonly started: Promise<AnswerStream>;
@@ -74,7 +75,8 @@ const trimming = (redis: Redis, stream: string) => {
 
 /** Takes all that is expected of one job. */
 interface Expected {
-  readonly settle: (outcome: JobOutcome) => void;
+  /** @param outcome null: the run sleeps */
+  readonly settle: (outcome: JobOutcome | null) => void;
   readonly take: (part: AnswerPart) => void;
 }
 
@@ -97,9 +99,16 @@ const settling =
   };
 
 interface Listeners {
-  readonly onOutcome: (outcome: JobOutcome) => void;
+  readonly onOutcome: (outcome: JobOutcome | null) => void;
   readonly onStarted: (stream: AnswerStream) => void;
 }
+
+/** A run whose answer is under way cannot go on later: the answer breaks off. */
+const sleptWhileAnswering: JobOutcome = {
+  status: 'failed',
+  result: null,
+  error: { code: 'error', message: 'The run went to sleep in the middle of its answer.' },
+};
 
 /** Takes what one job is expected to send: its end, or before that an answer in parts. */
 const expecting = (report: SendReport, { onOutcome, onStarted }: Listeners): Expected => {
@@ -107,7 +116,7 @@ const expecting = (report: SendReport, { onOutcome, onStarted }: Listeners): Exp
   return {
     settle: (outcome) => {
       if (stream === undefined) onOutcome(outcome);
-      else stream.runEnded(outcome);
+      else stream.runEnded(outcome ?? sleptWhileAnswering);
     },
     take: (part) => {
       const { head } = part;
@@ -250,6 +259,8 @@ export interface Outcomes {
   readonly textsOf: (end: RunEnd) => Promise<EndTexts>;
   /** Notifies the waiting caller of an end that Postgres has. */
   readonly notify: (jobId: string, outcome: JobOutcome, replyTo: string | null) => Promise<void>;
+  /** Tells the waiting caller that the run sleeps. */
+  readonly notifyAsleep: (jobId: string, replyTo: string | null) => Promise<void>;
   /** The end of this very run, when it may not be recorded yet. */
   readonly find: (jobId: string, runId: string) => Promise<KnownEnd | null>;
   /** Postgres has it. */
@@ -355,6 +366,10 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
     },
     notify: async (jobId, outcome, replyTo) => {
       if (replyTo !== null) await whole(reply(redis.multi(), replyTo, replyText(jobId, outcome)));
+    },
+    notifyAsleep: async (jobId, replyTo) => {
+      if (replyTo === null) return;
+      await whole(reply(redis.multi(), replyTo, JSON.stringify({ id: jobId, outcome: null })));
     },
     find: async (jobId, runId) => {
       const found = await readStored(jobId);

@@ -1,4 +1,4 @@
-import type { JobParked } from './processor.ts';
+import type { JobAsleep, JobParked } from './processor.ts';
 import { backoff } from './run-once.ts';
 import type { Work } from './work.ts';
 
@@ -27,4 +27,23 @@ export const park = async (work: Work, { answered, maxMs }: JobParked, left: Pro
     .catch((error: unknown) =>
       deps.log.warn({ err: error }, 'a parked job could not be resumed; it runs again when its time is up'),
     );
+};
+
+/** Runs that are due so soon are not left to the leader of their shard, who looks less often. */
+const soonMs = 1000;
+
+/**
+ * Puts a run to sleep whose steps wait: until the first of them is over it holds no place at the gate and no slot. A
+ * caller that waits is told.
+ */
+export const fallAsleep = async (work: Work, { sleep }: JobAsleep, left: Promise<void>): Promise<void> => {
+  const { deps, started, runId, job } = work;
+  const asleep = await deps.recorder.sleep({ ...sleep, id: started.id, runId });
+  await left;
+  if (asleep === undefined) return;
+  deps.signals.announce(started.id, { event: 'status', status: asleep.status, attempt: started.attempt });
+  if (asleep.in_ms < soonMs) deps.retryIn(job.type, Math.max(0, asleep.in_ms));
+  await deps.outcomes
+    .notifyAsleep(started.id, started.reply_to)
+    .catch((error: unknown) => deps.log.debug({ err: error }, 'a caller waits for a run that sleeps'));
 };

@@ -1,3 +1,4 @@
+import type { Sleep } from '#domain/jobs/steps.ts';
 import type { LogLevel, LogLine } from '#domain/jobs/logs.ts';
 import type { AnswerWriter } from '#queues/answer-streams.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
@@ -16,6 +17,8 @@ export interface JobContext {
   readonly envVersion?: number;
   /** How many jobs stand behind this one that each enqueued the next; left out: none. */
   readonly depth?: number;
+  /** Lets the run record steps. Left out: it has none. */
+  readonly continuation?: Continuation;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
   /**
@@ -27,6 +30,14 @@ export interface JobContext {
   readonly log: (level: LogLevel, message: string, ts?: string, fields?: LogLine['fields']) => void;
   /** @param percent 0 to 100 */
   readonly progress: (percent: number) => void;
+}
+
+/** The facts that a run with steps has of itself. */
+interface Continuation {
+  /** Names this run among those of the job. */
+  readonly runId: string;
+  /** From now on the job is queued again when its worker stops in the middle of the run. */
+  readonly isPossible: () => void;
 }
 
 /**
@@ -43,6 +54,20 @@ export class JobParked extends Error {
     super('the job waits for an answer');
     this.answered = answered;
     this.maxMs = maxMs;
+  }
+}
+
+/**
+ * Thrown by a run whose steps all have a result or wait. The job gives up its places until the first of them is over;
+ * then its next run continues.
+ */
+export class JobAsleep extends Error {
+  override readonly name = 'JobAsleep';
+  readonly sleep: Omit<Sleep, 'id' | 'runId'>;
+
+  constructor(sleep: Omit<Sleep, 'id' | 'runId'>) {
+    super('the job sleeps');
+    this.sleep = sleep;
   }
 }
 

@@ -8,6 +8,7 @@ import {
   retryByPolicy,
   retryLater,
 } from '#domain/jobs/changes.ts';
+import { type Asleep, type Sleep, goToSleep } from '#domain/jobs/steps.ts';
 import {
   type JobEnd,
   type JobStart,
@@ -33,6 +34,8 @@ export interface Recorder {
   readonly handBack: (run: Pick<BrokenRun, 'id' | 'runId'>) => Promise<boolean>;
   /** False: the job was not running under this run any more. */
   readonly park: (run: Pick<BrokenRun, 'id' | 'runId'>, maxMs: number) => Promise<boolean>;
+  /** Undefined: the job was not running under this run any more. */
+  readonly sleep: (sleep: Sleep) => Promise<Asleep | undefined>;
   /** False: the job is not parked any more. */
   readonly resume: (jobId: string, how: Resumption) => Promise<boolean>;
   /** For present listeners: lost when Postgres is away. */
@@ -183,6 +186,10 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
     park: (run, maxMs) => {
       progress.take(run.id);
       return retryUntilDone(log, 'parking a job', () => parkJob(db, run, maxMs));
+    },
+    sleep: (sleep) => {
+      progress.take(sleep.id);
+      return retryUntilDone(log, 'putting a run to sleep', () => goToSleep(db, sleep));
     },
     resume: (jobId, how) => retryUntilDone(log, 'resuming a job', () => resumeJob(db, jobId, how)),
     progress: progress.note,

@@ -11,7 +11,7 @@ import { functionInvoke } from '#queues/function-invoke.ts';
 import { isRetried, pauseAfter } from '#queues/retry-policy.ts';
 import { noteFinished, noteRetried, noteRun, noteWait } from '#queues/metrics.ts';
 import { type Ran, backoff, runOnce } from './run-once.ts';
-import { park } from './park.ts';
+import { fallAsleep, park } from './park.ts';
 import type { RunEnd } from '#queues/replies.ts';
 import type { JobStatusEvent, Signals } from '#queues/signals.ts';
 import type { RunJobDeps, RunningStatus, Work } from './work.ts';
@@ -148,7 +148,7 @@ const end = async (work: Work, outcome: JobOutcome): Promise<void> => {
   const { retry: policy, attempt } = work.started;
   const hasFailed = outcome.status === 'failed' || outcome.status === 'dead';
   if (policy === null || !hasFailed) return settle(work, outcome);
-  if (isRetried(policy, attempt, endOf(work, outcome))) {
+  if (outcome.isFinal !== true && isRetried(policy, attempt, endOf(work, outcome))) {
     return retryByPolicy(work, outcome, pauseAfter(policy, attempt));
   }
   return settle(work, { ...outcome, status: 'dead' });
@@ -162,6 +162,7 @@ const conclude = async (work: Work, ran: Ran): Promise<void> => {
   const left = leaveGate(work.deps, work.delivery);
   if (ran.kind === 'back') await handBack(work, left);
   else if (ran.kind === 'parked') await park(work, ran.parked, left);
+  else if (ran.kind === 'asleep') await fallAsleep(work, ran.asleep, left);
   else await retry(work, recordable(ran.error), left);
   await left;
 };
@@ -291,7 +292,7 @@ export const runJob = async (deps: RunJobDeps, delivery: Delivery): Promise<void
   };
   await withLogContext(context, () =>
     traced('job run', attributes, started.traceparent, () =>
-      run({ deps, job, processor, run: runAhead, delivery, runId, started }),
+      run({ deps, job, processor, run: runAhead, delivery, runId, started, continuation: { isPossible: false } }),
     ),
   );
 };

@@ -4,7 +4,7 @@ import type { JobData, JobError, JobOutcome } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import type { LinesSource } from '#queues/signals.ts';
 import { givenUp } from './give-up.ts';
-import { type JobContext, JobParked } from './processor.ts';
+import { JobAsleep, type JobContext, JobParked } from './processor.ts';
 import { type RunLines, createRunLines } from './run-lines.ts';
 import { type RunningJob, type StopReason, stopReasonOf } from './running.ts';
 import type { Work } from './work.ts';
@@ -14,6 +14,7 @@ export type Ran =
   | { readonly kind: 'ended'; readonly outcome: JobOutcome }
   | { readonly kind: 'again'; readonly error: JobError }
   | { readonly kind: 'parked'; readonly parked: JobParked }
+  | { readonly kind: 'asleep'; readonly asleep: JobAsleep }
   | { readonly kind: 'back' };
 
 const retryBaseMs = 500;
@@ -39,7 +40,11 @@ const reasons: Readonly<Record<StopReason, JobError>> = {
 
 const ended = (outcome: JobOutcome): Ran => ({ kind: 'ended', outcome });
 
-const contextOf = ({ deps, started, delivery }: Work, signal: AbortSignal, lines: RunLines): JobContext => {
+const contextOf = (
+  { deps, started, delivery, runId, continuation }: Work,
+  signal: AbortSignal,
+  lines: RunLines,
+): JobContext => {
   let progressAt = 0;
   const { id: jobId } = started;
   return {
@@ -47,6 +52,12 @@ const contextOf = ({ deps, started, delivery }: Work, signal: AbortSignal, lines
     projectId: delivery.projectId,
     requestId: started.request_id,
     attempt: started.attempt,
+    continuation: {
+      runId,
+      isPossible: () => {
+        continuation.isPossible = true;
+      },
+    },
     waitedMs: started.waited_ms,
     envVersion: started.env_version,
     depth: started.depth,
@@ -77,7 +88,7 @@ const whenStopped = async (work: Work, reason: StopReason, outcome: JobOutcome |
   const error = reasons[reason];
   const { result = null, report = null } = outcome ?? {};
   if (reason === 'cancelled') return ended({ status: 'cancelled', result, error, report });
-  if (reason === 'drain' && work.job.repeatable) return { kind: 'back' };
+  if (reason === 'drain' && (work.job.repeatable || work.continuation.isPossible)) return { kind: 'back' };
   return ended({ ...(await givenUp(jobOf(work), 'failed', error)), report });
 };
 
@@ -85,6 +96,7 @@ const whenStopped = async (work: Work, reason: StopReason, outcome: JobOutcome |
 const whenThrown = async (work: Work, thrown: unknown): Promise<Ran> => {
   const { deps, job, started } = work;
   if (thrown instanceof JobParked) return { kind: 'parked', parked: thrown };
+  if (thrown instanceof JobAsleep) return { kind: 'asleep', asleep: thrown };
   const { code, message, status } = toServiceError(thrown);
   const isOurs = status >= 500;
   if (isOurs) deps.log.error({ err: thrown, attempt: started.attempt }, `${job.type} failed`);
@@ -110,8 +122,11 @@ const attemptOf = (run: () => Promise<JobOutcome>): Promise<Attempt> =>
     (thrown: unknown) => ({ thrown }),
   );
 
-const isReported = (attempt: Attempt | 'overdue'): boolean =>
-  attempt !== 'overdue' && 'outcome' in attempt && 'report' in attempt.outcome && attempt.outcome.report !== null;
+const isReported = (attempt: Attempt | 'overdue'): boolean => {
+  if (attempt === 'overdue') return false;
+  if ('thrown' in attempt) return attempt.thrown instanceof JobAsleep && attempt.thrown.sleep.report !== null;
+  return 'report' in attempt.outcome && attempt.outcome.report !== null;
+};
 
 /** The function whose run it is. */
 const sourceOf = ({ job, delivery: { projectId } }: Work, data: unknown): LinesSource | undefined =>

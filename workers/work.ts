@@ -56,5 +56,7 @@ export interface Work {
   readonly delivery: Delivery;
   readonly runId: string;
   readonly started: StartedJob;
+  /** Whether the run can be continued by another: its steps are recorded. */
+  readonly continuation: { isPossible: boolean };
   readonly status: RunningStatus;
 }

@@ -13,7 +13,9 @@ import { type Flags, type FlagsOptions, openFlags } from '#domain/flags/open.ts'
 import { startFlagTick } from '#domain/flags/schedules.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
+import { waitingBytesFrom } from '#domain/projects/plans.ts';
 import { projectUrl } from '#domain/projects/rest-url.ts';
+import { byIndexOnly } from '#domain/jobs/store.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { createRemovalMarks } from '#domain/storage/marks.ts';
 import { openBytes } from '#domain/storage/bytes.ts';
@@ -42,6 +44,8 @@ import { eventService } from './services/events.ts';
 import { flagService } from './services/flags.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { storageService, type StorageServiceDeps } from './services/storage/service.ts';
+import { createStepRecorder } from './services/steps/recorder.ts';
+import { stepService } from './services/steps/service.ts';
 import { servicesOf } from './services/services.ts';
 import { startMailSender } from './mail/sender.ts';
 import { openPlatformMailServer } from './mail/server.ts';
@@ -50,6 +54,9 @@ import { type SweepDeps, startSweeps } from './sweeps.ts';
 import { startSubscriptions } from './subscriptions.ts';
 import { startTenantWatch } from './tenant-watch.ts';
 import { openDeliveries } from './webhooks/open.ts';
+
+/** One for what is recorded, and one for what runs load. */
+const stepConnections = 2;
 
 /** Notifies the other processes of jobs' changes in project databases. */
 const openChangeListeners = (
@@ -74,6 +81,7 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly runtimes: Runtimes | null;
   readonly listeners: Required<ChangeListeners> & WaitingMarks;
   readonly flags: Flags;
+  readonly stepsDb: ControlDb;
   /** Opened by the engine, which starts later. */
   readonly late: { readonly gate?: Gate };
 };
@@ -99,7 +107,7 @@ const storageDepsOf = (
 const processorDepsOf = (
   config: Config,
   log: Log,
-  { platform, runtimes, listeners, flags, bytes, late, ...opened }: Opened,
+  { platform, runtimes, listeners, flags, bytes, late, stepsDb, ...opened }: Opened,
 ): ProcessorDeps => {
   const { tenantDb, sealer } = platform.projects;
   const limits = enqueueLimitsFrom(config);
@@ -125,7 +133,14 @@ const processorDepsOf = (
       eventService({ db: platform.db, markWaiting: listeners.markWaiting }),
       storageService(storageDepsOf(config, log, { platform, listeners, bytes })),
       answerService,
+      stepService,
     ]),
+    steps: createStepRecorder({
+      ...platform,
+      stepsDb,
+      log,
+      limits: { runs: config.PLINTH_SLEEPING_RUNS, bytes: waitingBytesFrom(config) },
+    }),
   };
 };
 
@@ -171,6 +186,10 @@ export const checkProcessors = (pools: readonly PoolName[], processors: Processo
   const missing = jobs.filter((job) => pools.includes(job.pool) && processors[job.type] === undefined);
   if (missing.length > 0) throw new Error(`no processor for ${missing.map((job) => job.type).join(', ')}`);
 };
+
+/** Its statements are planned once and read by index only, however small the tables were then. */
+const openStepsDb = (config: Config, log: Log): ControlDb =>
+  openControlDb({ url: config.DATABASE_URL, connections: stepConnections, log, settings: byIndexOnly });
 
 const openEgress = (config: Config, log: Log): Egress => {
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
@@ -247,7 +266,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const [gateway, bytes] = [ai.gateway, await openBytes(config)];
   const { recorder } = deliveries;
   const late: { gate?: Gate } = {};
-  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags, bytes, late };
+  const stepsDb = openStepsDb(config, log);
+  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags, bytes, late, stepsDb };
   const processors = processorsFor(served, processorDepsOf(config, log, opened));
   checkProcessors(pools, processors);
   const engine = await startEngine({
@@ -282,7 +302,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     await json.close();
     await egress.close();
     listeners.close();
-    await backlogDb.close();
+    await Promise.all([backlogDb.close(), stepsDb.close()]);
     await platform.close();
   };
 };

@@ -21,7 +21,7 @@ export const jobType = z.enum(jobTypes as [string, ...string[]], {
   error: `must be one of ${jobTypes.join(', ')}`,
 });
 
-export const status = z.enum(['queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired', 'dead']);
+export const status = z.enum(['queued', 'running', 'waiting', 'succeeded', 'failed', 'cancelled', 'expired', 'dead']);
 
 export const errorCode = text(100, 1);
 

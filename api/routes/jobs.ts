@@ -16,7 +16,17 @@ import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, page, text } from '../fields.ts';
 import { jobEvents } from '#api/streams/job-events.ts';
-import { bulkBody, bulkResult, inPublic, job, jobStatus, jobType, shown, shownAll } from '#api/shapes/jobs.ts';
+import {
+  bulkBody,
+  bulkResult,
+  inPublic,
+  job,
+  jobStatus,
+  listedJob,
+  jobType,
+  shown,
+  shownAll,
+} from '#api/shapes/jobs.ts';
 import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 
 const area = 'jobs';
@@ -24,7 +34,7 @@ const area = 'jobs';
 const projectPath = z.object({ project_id: id });
 const jobPath = z.object({ project_id: id, job_id: id });
 
-const listed = job.extend({
+const listed = listedJob.extend({
   result: z.unknown().describe(`Null when it is longer than ${maxListedResultLength} bytes: ask for the job itself.`),
 });
 
@@ -181,7 +191,7 @@ export const jobEndpoints: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: jobPath,
     response: job,
-    handle: async ({ params }, { deps, project }) => shown(deps.jobs, await deps.jobs.get(project.id, params.job_id)),
+    handle: async ({ params }, { deps, project }) => shown(deps, await deps.jobs.get(project.id, params.job_id)),
   }),
   endpoint({
     method: 'get',
@@ -213,8 +223,7 @@ export const jobEndpoints: readonly Endpoint[] = [
     response: job,
     // Running jobs get a moment to stop: not within a transaction.
     transaction: 'none',
-    handle: async ({ params }, { deps, project }) =>
-      shown(deps.jobs, await deps.jobs.cancel(project.id, params.job_id)),
+    handle: async ({ params }, { deps, project }) => shown(deps, await deps.jobs.cancel(project.id, params.job_id)),
   }),
   endpoint({
     method: 'post',
@@ -223,14 +232,19 @@ export const jobEndpoints: readonly Endpoint[] = [
     summary: 'Run a job again that failed, died, expired or was cancelled; its id stays',
     access: inProject('developer'),
     params: jobPath,
+    body: z.strictObject({
+      from_step: text(200, 1)
+        .optional()
+        .describe('The first step that runs again. Left out: the first without a result.'),
+    }),
     status: 202,
     response: job,
-    handle: async ({ params }, { db, deps, project, afterCommit }) => {
+    handle: async ({ params, body: { from_step: fromStep } }, { db, deps, project, afterCommit }) => {
       const limit = monthlyCaps(deps.config)[project.plan];
       const monthly = { type: functionInvoke.type, limit };
-      const row = await deps.jobs.retry(project.id, params.job_id, { db, afterCommit, monthly });
+      const row = await deps.jobs.retry(project.id, params.job_id, { db, afterCommit, monthly, fromStep });
       requireRuns(project, [row.type]);
-      return shown(deps.jobs, row);
+      return shown({ jobs: deps.jobs, db }, row);
     },
   }),
   endpoint({
@@ -244,7 +258,7 @@ export const jobEndpoints: readonly Endpoint[] = [
     handle: async ({ params }, { deps, project, caller, starter }) => {
       const row = await deps.jobs.get(project.id, params.job_id);
       if (!mayRead(row, starter)) throw notFound('job');
-      const seen = await shown(deps.jobs, row);
+      const seen = await shown(deps, row);
       return caller.role === 'service' ? seen : inPublic(seen);
     },
   }),

@@ -100,7 +100,9 @@ export const invocation = z.object({
   function_id: id,
   version: z.int(),
   trigger: runTrigger,
-  status: z.enum([...runStatuses, 'queued', 'running']).describe('queued or running while the run has not ended.'),
+  status: z
+    .enum([...runStatuses, 'queued', 'running', 'waiting'])
+    .describe('queued, running or waiting while the run has not ended.'),
   duration_ms: z.number().nullable(),
   cpu_ms: z.number().nullable(),
   memory_peak_mb: z.number().nullable(),

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { type BulkAction, bulkStatuses } from '#domain/jobs/bulk.ts';
 import type { Jobs, Standing } from '#domain/jobs/jobs.ts';
 import { type JobRow, errorOf } from '#domain/jobs/store.ts';
+import { type StepRow, stepsOf } from '#domain/jobs/steps.ts';
+import type { Queryable } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { endStatuses } from '#queues/define.ts';
@@ -11,7 +13,7 @@ import { id, instant } from '#api/fields.ts';
 
 /** A job as its project sees it (contract, section 3). */
 
-export const jobStatus = z.enum(['queued', 'running', ...endStatuses]);
+export const jobStatus = z.enum(['queued', 'running', 'waiting', ...endStatuses]);
 
 const types = jobs.map(({ type }) => type);
 export const jobType = z.enum(types, { error: `must be one of ${types.join(', ')}` });
@@ -32,7 +34,19 @@ export const bulkResult = z.object({
   changed: z.int().describe('A call changes for at most 20 s: when this is less than matched, call again.'),
 });
 
-export const job = z.object({
+const step = z.object({
+  name: z.string().describe('Names that a run uses more than once are numbered.'),
+  status: z
+    .enum(['succeeded', 'failed', 'waiting', 'retrying', 'cancelled'])
+    .describe('waiting: for a time or an event; cancelled: the job ended meanwhile.'),
+  attempt: z.int(),
+  started_at: instant,
+  finished_at: instant.nullable(),
+  result: z.unknown(),
+  error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).nullable(),
+});
+
+export const listedJob = z.object({
   id,
   type: z.string(),
   status: jobStatus,
@@ -54,6 +68,8 @@ export const job = z.object({
       'rate_limited',
       'debounce',
       'batch',
+      'step_sleep',
+      'step_event',
     ])
     .nullable()
     .describe('Null when it does not wait, and while the queue is down.'),
@@ -65,13 +81,18 @@ export const job = z.object({
   request_id: z.string(),
 });
 
+export const job = listedJob.extend({
+  steps: z.array(step).describe('In the order in which they began; empty for a job without.'),
+});
+
+type ListedJob = z.output<typeof listedJob>;
 export type ShownJob = z.output<typeof job>;
 
 /** A result as it is shown: numbers stay exact. */
 export const resultOf = ({ result }: Pick<JobRow, 'result'>): unknown =>
   result === null ? null : parseExactJson(result);
 
-const shownAt = (row: JobRow, standing: Standing | null): ShownJob => ({
+const shownAt = (row: JobRow, standing: Standing | null): ListedJob => ({
   ...row,
   result: resultOf(row),
   error: errorOf(row),
@@ -79,14 +100,26 @@ const shownAt = (row: JobRow, standing: Standing | null): ShownJob => ({
   position: standing?.position ?? null,
 });
 
-export const shownAll = async (queue: Pick<Jobs, 'places'>, rows: readonly JobRow[]): Promise<ShownJob[]> => {
+export const shownAll = async (queue: Pick<Jobs, 'places'>, rows: readonly JobRow[]): Promise<ListedJob[]> => {
   const standings = await queue.places(rows);
   return rows.map((row, i) => shownAt(row, standings[i] ?? null));
 };
 
-export const shown = async (queue: Pick<Jobs, 'places'>, row: JobRow): Promise<ShownJob> => {
-  const [standing = null] = await queue.places([row]);
-  return shownAt(row, standing);
+const shownStep = ({ result, error, ...rest }: StepRow): z.output<typeof step> => ({
+  ...rest,
+  result: resultOf({ result }),
+  error: error === null ? null : (JSON.parse(error) as NonNullable<z.output<typeof step>['error']>),
+});
+
+interface Shows {
+  readonly jobs: Pick<Jobs, 'places'>;
+  readonly db: Queryable;
+}
+
+/** A job with its steps. */
+export const shown = async ({ jobs: queue, db }: Shows, row: JobRow): Promise<ShownJob> => {
+  const [[standing = null], steps] = await Promise.all([queue.places([row]), row.has_steps ? stepsOf(db, row.id) : []]);
+  return { ...shownAt(row, standing), steps: steps.map(shownStep) };
 };
 
 /** Without a secret key: runs of functions only, and nothing of what a function says of its own inside. */
@@ -96,6 +129,7 @@ export const inPublic = ({ result, error, ...rest }: ShownJob): ShownJob => {
   const code = error?.code ?? '';
   return {
     ...rest,
+    steps: [],
     result: result === null ? null : answer,
     error: error && { code, message: `The function failed (${code}).` },
   };

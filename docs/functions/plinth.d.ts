@@ -95,6 +95,35 @@ declare module 'plinth/functions' {
     enqueueMany(slug: string, jobs: readonly (JobOptions & { readonly payload?: Json })[]): Promise<EnqueuedJob[]>;
   }
 
+  /** An event as a step receives it. */
+  export interface ReceivedEvent {
+    readonly id: string;
+    readonly event: string;
+    readonly project_id: string;
+    readonly timestamp: string;
+    // oxlint-disable-next-line typescript/no-explicit-any -- what an event holds is known to whoever emits it
+    readonly data: any;
+    /** The row before an update. */
+    // oxlint-disable-next-line typescript/no-explicit-any -- as above
+    readonly old?: any;
+  }
+
+  /** Durable steps: the run goes on at the first one without a result, whatever happens; docs/functions/steps.md. */
+  export interface Steps {
+    /** Does the work once, and answers what JSON makes of its result. Equal names are numbered. */
+    run<T>(name: string, work: () => T | Promise<T>): Promise<T>;
+    /** At most 365 days. The run holds no place meanwhile. */
+    sleep(ms: number): Promise<null>;
+    sleepUntil(time: Date | string | number): Promise<null>;
+    /** The first event that the filter takes, or null after so many ms (7 days when it is left out). */
+    waitForEvent(
+      name: string,
+      options?: { readonly filter?: string; readonly timeout?: number },
+    ): Promise<ReceivedEvent | null>;
+    /** Several at the same time. */
+    all<T extends readonly unknown[] | []>(promises: T): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }>;
+  }
+
   /** An error of the database; thrown by every method of `db`. */
   export interface DatabaseError extends Error {
     readonly name: 'DatabaseError';
@@ -210,6 +239,7 @@ declare module 'plinth/functions' {
     readonly jobs: Jobs;
     /** Events of the project's own: `emit('order.paid', order)`; docs/functions/triggers.md. */
     readonly events: { emit(name: string, data?: Json): Promise<void> };
+    readonly step: Steps;
     /** Which attempt of its job the run is, 1 for the first. */
     readonly attempt: number;
     readonly flags: Flags;

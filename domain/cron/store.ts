@@ -305,7 +305,7 @@ const copyEnds = (db: Queryable): Promise<unknown[]> =>
     `with ended as (
        select r.id, j.status, j.started_at, j.finished_at, j.error_code, j.error_message
        from schedule_runs r left join lateral (select * from jobs where id = r.job_id limit 1) j on true
-       where r.status = 'started' and (j.id is null or j.status not in ('queued', 'running'))
+       where r.status = 'started' and (j.id is null or j.status not in ('queued', 'running', 'waiting'))
        limit $1 for update of r skip locked)
      update schedule_runs r set status = coalesce(ended.status, 'expired'), started_at = ended.started_at,
        finished_at = ended.finished_at, error_code = ended.error_code, error_message = ended.error_message
@@ -434,7 +434,7 @@ export const lockDue = (db: Queryable, { limit, ids }: Which): Promise<DueRow[]>
 // planned as a hash over all jobs.
 const runsThatGoOn = (limit: number): string => `(
   select from schedule_runs r join jobs j on j.id = r.job_id
-  where r.schedule_id = s.id and r.status = 'started' and j.status in ('queued', 'running') limit ${limit})`;
+  where r.schedule_id = s.id and r.status = 'started' and j.status in ('queued', 'running', 'waiting') limit ${limit})`;
 
 /** Locks schedules with runs that wait and none that goes on. */
 export const lockReleasable = (db: Queryable, { limit, ids }: Which): Promise<DueRow[]> =>

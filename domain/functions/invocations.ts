@@ -13,7 +13,7 @@ export interface InvocationRow {
   readonly function_id: string;
   readonly version: number;
   readonly trigger: Trigger;
-  readonly status: RunStatus | 'queued' | 'running';
+  readonly status: RunStatus | 'queued' | 'running' | 'waiting';
   readonly duration_ms: number | null;
   readonly cpu_ms: number | null;
   readonly memory_peak_mb: number | null;
@@ -103,7 +103,7 @@ const findUnfinished = (db: Queryable, functionId: string, id: string): Promise<
          false as logs_truncated
        from (
          select j.id, j.status, j.started_at, ${given} as given, ${version} as version from jobs j
-         where j.id = $2 and j.type = 'function.invoke' and j.status in ('queued', 'running')) as job
+         where j.id = $2 and j.type = 'function.invoke' and j.status in ('queued', 'running', 'waiting')) as job
        where given[4] = $1`,
       [functionId, id],
       'find-open-invocation',
@@ -121,7 +121,8 @@ const shownLine = ({ line: _place, ...line }: KeptLine): Omit<KeptLine, 'line'> 
 const findRun = async (db: Queryable, functionId: string, id: string): Promise<InvocationRow | undefined> =>
   (await findUnfinished(db, functionId, id)) ?? findFinished(db, functionId, id);
 
-export const goesOn = ({ status }: InvocationRow): boolean => status === 'queued' || status === 'running';
+export const goesOn = ({ status }: InvocationRow): boolean =>
+  status === 'queued' || status === 'running' || status === 'waiting';
 
 /**
  * A run with its whole log; one that goes on with what is known so far.

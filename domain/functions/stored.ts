@@ -73,8 +73,13 @@ const candidates = `
       select id, data, logs, log_tail, error from invocations where function_id = f.id order by id limit $3) i
     where f.project_id = $1 order by i.id limit $3
   ), ended as (
-    select id, ended_job_bytes(finished_at, data, result) as bytes from jobs
-    where project_id = $1 and ended_job_bytes(finished_at, data, result) > 0 order by id limit $3
+    select id, ended_job_bytes(finished_at, data, result)
+      + case when kept_step_bytes >= 2000 then kept_step_bytes else 0 end as bytes
+    from jobs where id in (
+      (select id from jobs where project_id = $1 and ended_job_bytes(finished_at, data, result) > 0 order by id limit $3)
+      union
+      (select id from jobs where project_id = $1 and kept_step_bytes >= 2000 order by id limit $3))
+    order by id limit $3
   ), answers as (
     select event_id as id, answer_bytes(response_body) as bytes from webhook_deliveries
     where project_id = $1 and answer_bytes(response_body) > 0 order by event_id limit $3

@@ -64,7 +64,7 @@ const cancelBatch = (db: ControlDb, projectId: string, after: string): Promise<C
     if (!(await isAlone(tx, projectId))) return null;
     return tx.query<Changed>(
       `with batch as materialized (
-         select id from jobs where project_id = $1 and status = 'queued' and type <> $2 and id > $3
+         select id from jobs where project_id = $1 and status in ('queued', 'waiting') and type <> $2 and id > $3
          order by id limit $4 for no key update skip locked
        ), ended as (
          update jobs set ${cancelled} from batch where jobs.id = batch.id returning jobs.*
@@ -104,7 +104,7 @@ export const abandonJobsOf = async (
 export const cancelIfAbandoned = (db: Queryable, id: string): Promise<Changed | undefined> =>
   maybeOne(
     db.query<Changed>(
-      `update jobs set ${cancelled} where id = $1 and status = 'queued' and ${isAbandoned}
+      `update jobs set ${cancelled} where id = $1 and status in ('queued', 'waiting') and ${isAbandoned}
        returning ${jobColumns}, reply_to`,
       [id],
     ),

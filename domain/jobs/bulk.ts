@@ -9,7 +9,7 @@ export type BulkAction = 'retry' | 'cancel';
 /** In which states a job can be retried, or cancelled. */
 export const bulkStatuses = {
   retry: ['failed', 'dead', 'cancelled', 'expired'],
-  cancel: ['queued', 'running'],
+  cancel: ['queued', 'running', 'waiting'],
 } as const satisfies Record<BulkAction, readonly JobStatus[]>;
 
 interface BulkResult {

@@ -17,7 +17,8 @@ export const cancelWaiting = (db: Queryable, projectId: string, id: string): Pro
   maybeOne(
     db.query<Changed>(
       `update jobs set ${cancelledWaiting}
-       where project_id = $1 and id = $2 and status = 'queued' and batch_id is null returning ${jobColumns}, reply_to`,
+       where project_id = $1 and id = $2 and status in ('queued', 'waiting') and batch_id is null
+       returning ${jobColumns}, reply_to`,
       [projectId, id],
     ),
   );
@@ -26,7 +27,8 @@ export const cancelWaiting = (db: Queryable, projectId: string, id: string): Pro
 export const cancelAllWaiting = (db: Queryable, ids: readonly string[]): Promise<Changed[]> =>
   db.query<Changed>(
     `with batch (job_id) as materialized (
-       select id from jobs where id = any ($1) and status = 'queued' and batch_id is null order by id for no key update skip locked)
+       select id from jobs where id = any ($1) and status in ('queued', 'waiting') and batch_id is null
+       order by id for no key update skip locked)
      update jobs set ${cancelledWaiting} from batch where id = job_id returning ${jobColumns}, reply_to`,
     [ids],
   );
@@ -41,22 +43,40 @@ export const markCancelRequested = (db: Queryable, projectId: string, id: string
     ),
   );
 
-/** Queues a job again that ended without success, as if it had never run. Undefined when it did not end so. */
-export const revive = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
+/**
+ * Queues a job again that ended without success, as if it had never run, but for the results of its steps: those before
+ * `fromStep` are kept, all when it is null. Undefined when it did not end so.
+ */
+export const revive = (
+  db: Queryable,
+  projectId: string,
+  id: string,
+  fromStep: string | null = null,
+): Promise<JobRow | undefined> =>
   maybeOne(
     db.query<JobRow>(
-      `with forgotten as (
-         delete from job_log_parts where job_id = (
-           select id from jobs
-            where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired'))
+      `with revived as materialized (
+         select id from jobs
+         where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired') for update
+       ), forgotten as (
+         delete from job_log_parts where job_id in (select id from revived)
+       ), kept as materialized (
+         select name, octet_length(coalesce(result, '')) as bytes from job_steps s
+         where job_id in (select id from revived) and status = 'succeeded' and not exists (
+           select from job_steps f where f.job_id = s.job_id and f.name = $3
+             and (s.started_at, s.name) >= (f.started_at, f.name))
+       ), forgotten_steps as (
+         delete from job_steps where job_id in (select id from revived) and name not in (select name from kept)
        )
        update jobs set status = 'queued', attempt = 0, crashes = 0, run_id = null, worker_id = null, result = null,
          error_code = null, error_message = null, progress = null, started_at = null, finished_at = null,
          next_run_at = case when concurrency_key is null and flow_of is null then null else 'infinity'::timestamptz end,
-         slot_at = null, debounce_key = null, batch_id = null, cancel_requested_at = null, reply_to = null, queued_at = now(), expires_at = null
-       where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired')
+         slot_at = null, debounce_key = null, batch_id = null, cancel_requested_at = null, reply_to = null,
+         queued_at = now(), expires_at = null, step_wait = null,
+         step_bytes = (select coalesce(sum(bytes), 0) from kept)
+       where id in (select id from revived)
        returning ${jobColumns}`,
-      [projectId, id],
+      [projectId, id, fromStep],
     ),
   );
 
@@ -224,10 +244,11 @@ export interface DueJob extends JobRef {
   readonly held: boolean;
 }
 
-// A slot is the time of one start: another attempt, or a job that comes after a delay, needs one of its own.
-const needsSlot = 'flow_of is not null and slot_at is distinct from next_run_at';
+// A slot is the time of one start: another attempt, or a job that comes after a delay, needs one of its own. A run that
+// slept goes on, which is no start.
+const needsSlot = `status = 'queued' and flow_of is not null and slot_at is distinct from next_run_at`;
 
-/** Jobs whose time has come, retries among them. */
+/** Jobs whose time has come: delayed ones, retries, and runs that slept. At most `max` of those that sleep, and of the others. */
 export const takeDue = async (
   db: Queryable,
   { type, part, max }: { readonly type: string; readonly part: Part; readonly max: number },
@@ -240,12 +261,19 @@ export const takeDue = async (
     key: string | null;
     held: boolean;
   }>(
-    `update jobs set next_run_at = case when concurrency_key is null and not (${needsSlot}) then null
-         else 'infinity'::timestamptz end,
-       slot_at = case when ${needsSlot} then null else slot_at end, debounce_key = null
+    `update jobs set status = 'queued',
+       next_run_at = case when concurrency_key is null and not (${needsSlot}) then null else 'infinity'::timestamptz end,
+       slot_at = case when ${needsSlot} then null when status = 'waiting' and flow_of is not null then now()
+         else slot_at end,
+       debounce_key = null
      where id in (
-       select id from jobs where type = $1 and status = 'queued' and next_run_at <= now() and ${inPart('$3', '$4')}
-       order by next_run_at limit $2 for update skip locked)
+       select id from (
+         select id from jobs where type = $1 and status = 'queued' and next_run_at <= now() and ${inPart('$3', '$4')}
+         order by next_run_at limit $2 for update skip locked) as queued
+       union all
+       select id from (
+         select id from jobs where type = $1 and status = 'waiting' and next_run_at <= now() and ${inPart('$3', '$4')}
+         order by next_run_at limit $2 for update skip locked) as asleep)
      returning id, project_id, priority, reply_to is not null as awaited, concurrency_key as key,
        flow_of is not null and slot_at is null as held`,
     [type, max, part.count, part.index],

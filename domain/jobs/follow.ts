@@ -43,7 +43,7 @@ const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
   const poll = async (): Promise<void> => {
     const queried = [...all];
     const rows = await db.query<{ id: string }>(
-      `select id from jobs where id = any($1::uuid[]) and status in ('queued', 'running')`,
+      `select id from jobs where id = any($1::uuid[]) and status in ('queued', 'running', 'waiting')`,
       [[...new Set(queried.map(({ job }) => job.id))]],
       'followed-jobs',
     );

@@ -25,6 +25,7 @@ import { type Changed, cancelAllWaiting, cancelWaiting, markCancelRequested, rev
 import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
 import { admitKeyed } from './concurrency.ts';
 import { awaitStart } from './flow.ts';
+import { hasStep } from './steps.ts';
 import { capExceeded, takeOne } from './usage.ts';
 
 /** Why a job waits, and its place among the waiting jobs of its project (1-based; null when it waits for a time). */
@@ -35,12 +36,16 @@ export interface Standing {
     | NonNullable<JobRow['held_for']>
     | 'retry_backoff'
     | 'delayed'
-    | 'concurrency';
+    | 'concurrency'
+    | 'step_sleep'
+    | 'step_event';
 }
 
 const waitsForItsTime = (row: JobRow): boolean => row.next_run_at !== null;
 
 const standingOf = (row: JobRow, place: Place | undefined): Standing | null => {
+  if (row.status === 'waiting')
+    return { position: null, reason: row.step_wait === 'event' ? 'step_event' : 'step_sleep' };
   if (row.status !== 'queued') return null;
   if (row.held_for !== null) return { position: null, reason: row.held_for };
   if (row.next_run_at === Infinity) return { position: null, reason: 'concurrency' };
@@ -98,7 +103,8 @@ export interface Jobs {
   /**
    * Runs a job again that failed, died, expired or was cancelled, under the same id.
    * @param within the caller's transaction; what Redis is told follows its commit
-   * @throws {ServiceError} `not_found`; `conflict` in any other state; `monthly_cap_exceeded`
+   * @throws {ServiceError} `not_found`; `conflict` in any other state; `monthly_cap_exceeded`; `validation_failed` when
+   * it has no such step
    */
   readonly retry: (projectId: string, jobId: string, within?: Within) => Promise<JobRow>;
   /** Notifies waiting callers of ends that were recorded elsewhere. */
@@ -108,6 +114,8 @@ export interface Jobs {
 interface Within {
   readonly db: Queryable;
   readonly afterCommit: (work: () => Promise<void>) => void;
+  /** Steps from this one on run again; left out: those without a result. */
+  readonly fromStep?: string | undefined;
   /** The job's new run counts as one of its project's this month; left out: it does not. */
   readonly monthly?: { readonly type: string; readonly limit: number | null };
 }
@@ -175,6 +183,20 @@ const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
   };
 };
 
+/** @throws {ServiceError} `validation_failed` */
+const requireStep = async (db: Queryable, jobId: string, name: string | undefined): Promise<void> => {
+  if (name === undefined || (await hasStep(db, jobId, name))) return;
+  throw new ServiceError('validation_failed', 'The job has no step of that name.', {
+    details: [{ path: 'from_step', message: 'must be the name of one of its steps' }],
+  });
+};
+
+/** @throws {ServiceError} `monthly_cap_exceeded` */
+const countAgain = async ({ db, monthly }: Within, { type, project_id: projectId }: JobRow): Promise<void> => {
+  if (type !== monthly?.type || (await takeOne(db, projectId, type, monthly.limit))) return;
+  throw capExceeded(monthly.limit);
+};
+
 /** A job with a concurrency key waits for a place of its key first. */
 const admitRevived = async ({ db, gate }: Pick<JobsDeps, 'db' | 'gate'>, row: JobRow): Promise<void> => {
   const { type, project_id: projectId, concurrency_key: key } = row;
@@ -226,15 +248,14 @@ const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
       return new Set(ended.map(({ id }) => id));
     },
     retry: async (projectId, jobId, within) => {
-      await recordKnownEnd(deps, within?.db ?? db, { projectId, jobId });
-      const row = await revive(within?.db ?? db, projectId, jobId);
+      const { db: own, fromStep }: Pick<Within, 'db' | 'fromStep'> = within ?? { db };
+      await recordKnownEnd(deps, own, { projectId, jobId });
+      await requireStep(own, jobId, fromStep);
+      const row = await revive(own, projectId, jobId, fromStep);
       if (row === undefined) {
         return refuse(projectId, jobId, ({ status }) => `A job that is ${status} cannot be run again.`);
       }
-      const monthly = within?.monthly;
-      if (within && row.type === monthly?.type && !(await takeOne(within.db, projectId, row.type, monthly.limit))) {
-        throw capExceeded(monthly.limit);
-      }
+      if (within) await countAgain(within, row);
       const notify = async (): Promise<void> => {
         await outcomes.forget(jobId).catch(() => undefined);
         await admitRevived(deps, row).catch(otherwise('a job that was run again is admitted later'));
@@ -320,6 +341,8 @@ export const createJobs = (deps: JobsDeps): Jobs => {
         });
         const outcome = outcomeOf(row);
         if (outcome) return { id: jobId, outcome };
+        // It may sleep for days.
+        if (row.status === 'waiting') return { id: jobId, outcome: null };
         if (Date.now() + delayMs > deadline) return { id: jobId, outcome: null };
         await pause(delayMs);
       }

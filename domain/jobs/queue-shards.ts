@@ -3,6 +3,7 @@ import type { JobRef } from '#queues/define.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { isAbandoned } from './abandon.ts';
+import { canContinue } from './steps.ts';
 
 /** Which projects a shard holds when its type is spread over several: part `index` of `count`. */
 export interface Part {
@@ -54,6 +55,8 @@ export const startShardEpoch = (
 
 /** So long a leader leads that says nothing more. */
 const leadSeconds = 5;
+/** From one round of a leader to the next. */
+const roundSeconds = 1;
 
 /** A shard that a worker would lead. */
 export interface Candidate {
@@ -67,7 +70,7 @@ export interface Candidate {
 export interface Leadership {
   /** The shard's present life; 0 before its first. */
   readonly epoch: number;
-  /** Whether retries of the type are due. */
+  /** Whether jobs of the type are due, or will be before the next round. */
   readonly due: boolean;
   /** Whether jobs of the type run by their rows. */
   readonly running: boolean;
@@ -91,8 +94,11 @@ const leadSql = `
     from free where l.name = free.name returning l.name, l.epoch
   )
   select name, epoch,
-    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at <= now() limit 1)
-      is not null as due,
+    coalesce(
+      (select true from jobs j where j.type = a.type and status = 'queued'
+        and next_run_at <= now() + make_interval(secs => $6) limit 1),
+      (select true from jobs j where j.type = a.type and status = 'waiting'
+        and next_run_at <= now() + make_interval(secs => $6) limit 1)) is not null as due,
     (select true from jobs j where j.type = a.type and status = 'running' limit 1) is not null as running,
     a.compares and (select true from jobs j where j.type = a.type and status = 'queued' limit 1) is not null as waiting,
     (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at = 'infinity'
@@ -119,6 +125,7 @@ export const claimLeadership = async (
       shards.map(({ type }) => type),
       shards.map(({ compares }) => compares),
       leadSeconds,
+      roundSeconds,
     ],
     'claim-leadership',
   );
@@ -185,7 +192,7 @@ export const standings = async (
 ): Promise<ReadonlyMap<string, 'queued' | 'later' | 'running' | 'ended'>> => {
   const rows = await db.query<{ id: string; standing: 'queued' | 'later' | 'running' | 'ended' }>(
     `select id, case
-       when status = 'queued' and next_run_at > now() then 'later'
+       when status = 'waiting' or (status = 'queued' and next_run_at > now()) then 'later'
        when status in ('queued', 'running') then status
        else 'ended' end as standing
      from jobs where id = any($1::uuid[])`,
@@ -215,6 +222,8 @@ export interface SuspectRun {
   readonly attempt: number;
   readonly crashes: number;
   readonly retry: RetryPolicy | null;
+  /** It can be continued. */
+  readonly has_steps: boolean;
   readonly concurrency_key: string | null;
   readonly reply_to: string | null;
   readonly cancelled: boolean;
@@ -231,7 +240,8 @@ export const suspectRuns = (
   { type, part, alive }: { readonly type: string; readonly part: Part; readonly alive: readonly string[] },
 ): Promise<SuspectRun[]> =>
   db.query<SuspectRun>(
-    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, retry, concurrency_key,
+    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, retry, ${canContinue} as has_steps,
+       concurrency_key,
        cancel_requested_at is not null or ${isAbandoned} as cancelled,
        exists (select from job_workers w
          where w.id = jobs.worker_id and w.seen_at > now() - make_interval(secs => $5)) as seen

@@ -26,7 +26,7 @@ interface StartedBy {
 export const mayRead = (job: StartedBy, { kind, id }: Starter): boolean =>
   kind === 'secret' || (id !== null && job.started_by_kind === kind && job.started_by_id === id);
 
-export type JobStatus = 'queued' | 'running' | EndStatus;
+export type JobStatus = 'queued' | 'running' | 'waiting' | EndStatus;
 
 export interface NewJobRow {
   readonly id: string;
@@ -97,6 +97,9 @@ export interface JobRow extends StartedBy {
   readonly concurrency_key: string | null;
   /** Why its function does not let it start yet; null: it does, or the job waits for something else. */
   readonly held_for: 'rate_limited' | 'debounce' | 'batch' | null;
+  /** Why a run broke off that is to be continued; null: it runs, has not started, or has ended. */
+  readonly step_wait: 'sleep' | 'event' | 'retry' | 'crash' | null;
+  readonly has_steps: boolean;
   readonly created_at: Date;
   readonly started_at: Date | null;
   readonly finished_at: Date | null;
@@ -120,7 +123,7 @@ export const heldFor = (job: string): string => `case
 
 const columnsWith = (job: string, result: string): string => `id, project_id, type, status, ${result} as result,
   error_code, error_message, progress, attempt, max_attempts, request_id, run_id, next_run_at, priority, concurrency_key,
-  ${heldFor(job)} as held_for, created_at, started_at, finished_at, started_by_kind, started_by_id`;
+  ${heldFor(job)} as held_for, step_wait, has_steps, created_at, started_at, finished_at, started_by_kind, started_by_id`;
 
 /** The columns of a job as it is shown. @param job names the row */
 export const jobColumnsOf = (job: string): string => columnsWith(job, resultOf(job));
@@ -335,7 +338,7 @@ export const byIndexOnly = {
 const startSql = `
   update jobs j set status = 'running', run_id = started.run, worker_id = started.worker, next_run_at = null,
     started_at = case when j.run_id is not distinct from started.run then j.started_at else clock_timestamp() end,
-    attempt = j.attempt + (j.run_id is distinct from started.run)::int
+    attempt = j.attempt + (j.run_id is distinct from started.run and j.step_wait is null)::int, step_wait = null
   from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[]) as started (id, run, worker, shard, epoch)
     join queue_shards s on s.name = started.shard and s.epoch = started.epoch
   where j.id = started.id and case j.status

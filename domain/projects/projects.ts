@@ -34,7 +34,7 @@ import {
 /** A job that ended with its project, and the reply stream of whoever waits for it. */
 interface EndedJob {
   readonly id: string;
-  readonly status: 'queued' | 'running' | EndStatus;
+  readonly status: 'queued' | 'running' | 'waiting' | EndStatus;
   readonly result: string | null;
   readonly error_code: string | null;
   readonly error_message: string | null;

@@ -1,5 +1,14 @@
 import type { QueryResultRow } from 'pg';
 import { type Queryable, one } from '#lib/control-db.ts';
+import { maxDataBytes } from './message.ts';
+import type { EventRow } from './store.ts';
+
+/** An event that steps of runs wait for; it may be deleted already. */
+interface AwaitedRow extends Pick<EventRow, 'id' | 'project_id' | 'event'> {
+  readonly created_at: string;
+  /** Null: larger than a delivery may be. */
+  readonly data: string | null;
+}
 
 /** The result of one pass. */
 export interface FannedOut {
@@ -13,6 +22,8 @@ export interface FannedOut {
   readonly next: string | null;
   /** How many of them each project had. */
   readonly eventsOf: Readonly<Record<string, number>>;
+  /** Events that steps of runs wait for. */
+  readonly awaited: readonly AwaitedRow[];
   /** How long the oldest of the events had waited, in ms. */
   readonly waitedMs: number;
 }
@@ -59,6 +70,14 @@ const fanOutSql = `
       order by o.id limit greatest(1, least(${maxEvents}, ${maxDeliveries} / (s.hooks * s.projects)))
       for update skip locked) e
     where s.before < ${maxDeliveries}
+  ), awaited as materialized (
+    select e.id, e.project_id, e.event, e.created_at,
+      (select case when octet_length(o.data::text) <= ${maxDataBytes} then o.data::text end
+       from outbox_events o where o.id = e.id) as data
+    from taken e
+    where exists (select from job_steps s where s.project_id = e.project_id and s.status = 'waiting'
+      and s.event = any (event_patterns(e.event)))
+    order by e.id
   ), heard as materialized (
     select h.project_id, h.ids, s.webhook_id, s.is_active, s.event, h.event as name,
       (select case when h.event like 'table.%' then w.filter_table else w.filter_other end
@@ -103,6 +122,7 @@ const fanOutSql = `
       then max(project_id::text) filter (where before < ${maxDeliveries}) end from shares) as next,
     (select coalesce(json_object_agg(project_id, n), '{}')
       from (select project_id, count(*) as n from taken group by project_id) as counts) as "eventsOf",
+    (select coalesce(json_agg(awaited), '[]') from awaited) as awaited,
     (select coalesce(extract(epoch from clock_timestamp() - min(created_at)) * 1000, 0)
       from taken)::float8 as "waitedMs"`;
 

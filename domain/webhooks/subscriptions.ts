@@ -89,12 +89,30 @@ const setSubscriptions = async (deps: SubscriptionsDeps, projectId: string): Pro
   await setTableSubscriptions(deps, projectId, async () => {
     since = await wantedSince(db, projectId);
     // Inactive webhooks count, too: what they miss is listed, and can be replayed.
-    return tableSubscriptionsOf(await patternsOf(db, projectId));
+    return tableSubscriptionsOf([...(await patternsOf(db, projectId)), ...(await awaitedBySteps(db, projectId))]);
   });
   await db.query('delete from subscriptions_to_set where project_id = $1 and wanted_at = $2::timestamptz', [
     projectId,
     since,
   ]);
+};
+
+/** SQL: the first event behind some other one that steps of the project wait for. */
+const awaitedBehind = (event: string): string => `
+  select s.event from job_steps s where s.project_id = $1 and s.status = 'waiting' and s.event > ${event}
+  order by s.event limit 1`;
+
+const awaitedSql = `
+  with recursive awaited as (
+    (${awaitedBehind("''")})
+    union all
+    select (${awaitedBehind('a.event')}) from awaited a where a.event is not null
+  ) select event from awaited where event is not null limit ${maxPatterns}`;
+
+/** The events that steps of the project's runs wait for, each once, one by one in their index. */
+const awaitedBySteps = async (db: Queryable, projectId: string): Promise<string[]> => {
+  const rows = await db.query<{ event: string }>(awaitedSql, [projectId], 'awaited-by-steps');
+  return rows.map(({ event }) => event);
 };
 
 /** At the end of the line, so that a database that is away holds up no other. */
@@ -146,6 +164,16 @@ const within = async (ms: number, work: Promise<void>): Promise<void> => {
 export const applySubscriptions = async (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
   if ((await wantedSince(deps.db, projectId)) === null) return;
   await within(waitMs, inTurn(deps, projectId));
+};
+
+/**
+ * Has a project's database leave the events that a step waits for from now on. Where that fails it is tried again by
+ * `applyWaiting`.
+ * @throws whatever the project's database fails with
+ */
+export const subscribeSteps = async (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
+  await requestAgain(deps.db, projectId);
+  await applySubscriptions(deps, projectId);
 };
 
 const waitingSeconds = 5;

@@ -10,6 +10,7 @@ import { workerScenarios } from './workers.ts';
 import type { Scenario } from './scenario.ts';
 import { modelScenarios } from './models.ts';
 import { storageScenarios } from './storage.ts';
+import { stepScenarios } from './steps.ts';
 import { streamScenarios } from './streams.ts';
 import { webhookScenarios } from './webhooks.ts';
 
@@ -28,4 +29,5 @@ export const scenarios: readonly Scenario[] = [
   ...modelScenarios,
   ...storageScenarios,
   ...streamScenarios,
+  ...stepScenarios,
 ];

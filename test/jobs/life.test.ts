@@ -60,6 +60,7 @@ test('an accepted job can be followed to its end', async (t) => {
     'result',
     'started_at',
     'status',
+    'steps',
     'type',
     'waiting_reason',
   ]);

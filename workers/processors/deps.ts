@@ -10,6 +10,7 @@ import type { Platform } from '#domain/platform.ts';
 import type { Log } from '#lib/log.ts';
 import type { StorageDriver } from '#lib/object-store/object-store.ts';
 import type { Processor } from '../processor.ts';
+import type { StepRecorder } from '../services/steps/recorder.ts';
 import type { OpenServices, Runtimes } from './function-invoke.ts';
 import type { TryRecorder } from './webhook-deliver.ts';
 
@@ -39,6 +40,7 @@ export interface ProcessorDeps extends ChangeListeners {
   readonly load: LoadRunnable;
   readonly runtimes: Runtimes;
   readonly services: OpenServices;
+  readonly steps: StepRecorder;
 }
 
 /** Makes the processor of a job type; called once, when a worker starts that serves the type. */

@@ -12,10 +12,13 @@ import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import type { FunctionCaller, SandboxFacts, functionInvoke } from '#queues/function-invoke.ts';
 import { type LogAllowance, createLogAllowance } from '../log-allowance.ts';
-import type { Processor } from '../processor.ts';
+import type { JobContext, Processor } from '../processor.ts';
 import type { LogLine, RunServices, Runtime } from '../runtimes/runtime.ts';
+import type { StepRecorder } from '../services/steps/recorder.ts';
+import { StepSession } from '../services/steps/session.ts';
 import { type AnswerMode, AnswerSink } from '../services/answer/sink.ts';
 import { answeredRun } from './response-outcome.ts';
+import { afterSteps } from './run-steps.ts';
 import { RunTimes } from './run-times.ts';
 
 type InvokeData = JobData<typeof functionInvoke>;
@@ -27,6 +30,8 @@ export interface FunctionInvokeDeps {
   /** The languages that this worker can run. */
   readonly runtimes: Runtimes;
   readonly services: OpenServices;
+  /** Left out: runs have no steps. */
+  readonly steps?: StepRecorder;
   /** The worker's usual one when it is left out. */
   readonly logAllowance?: LogAllowance;
 }
@@ -46,6 +51,8 @@ export type OpenServices = (run: {
   readonly caller?: RunCaller;
   readonly functionId?: string;
   readonly requestId?: string;
+  /** The steps of the run. Left out: it can have none. */
+  readonly steps?: StepSession | undefined;
   /** How many jobs stand behind this run that each enqueued the next; left out: none. */
   readonly depth?: number;
 }) => RunServices;
@@ -135,6 +142,17 @@ class StopAfterAnswer {
 const callerText = ({ caller, trigger }: Pick<InvokeData, 'caller' | 'trigger'>): string =>
   JSON.stringify(caller ?? { kind: callerKinds[trigger], key_id: null, user: null });
 
+const stepsOf = (
+  { steps: recorder }: FunctionInvokeDeps,
+  { jobId, projectId, continuation }: JobContext,
+  functionId: string,
+): StepSession | undefined => {
+  if (recorder === undefined || continuation === undefined) return undefined;
+  const { runId, isPossible } = continuation;
+  if (recorder.isStepped(functionId)) isPossible();
+  return new StepSession({ jobId, projectId, functionId, recorder, runId, onStarted: isPossible });
+};
+
 /** Runs one version of a function in the sandbox. */
 export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => {
   const { load, runtimes, services: openServices, logAllowance = createLogAllowance() } = deps;
@@ -158,6 +176,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const noteLog = await logAllowance.begin(projectId, signal);
       const stop = new StopAfterAnswer(signal);
       const answer = new AnswerSink({ mode: modeOf(by), open: openAnswer ?? noCaller, onStopped: stop.soon });
+      const steps = stepsOf(deps, context, functionId);
       const { run, timings } = await withServices(
         openServices({
           projectId,
@@ -168,6 +187,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
           functionId,
           requestId,
           depth,
+          steps,
         }),
         async (services) => {
           const options = { signal: stop.signal, onLog, services: times.watch(services) };
@@ -183,7 +203,8 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const logsText = logsTextOf(answered);
       noteLog(logsText.length);
       const durationMs = Math.round(run.durationMs * 100) / 100;
-      return outcomeOf(jobId, { ...answered, durationMs, timings }, logsText);
+      const reported = { ...answered, durationMs, timings };
+      return afterSteps(steps, { run: reported, logsText, signal }, () => outcomeOf(jobId, reported, logsText));
     },
     giveUp: async ({ code }, { jobId }) => (code === 'crashed' ? invokeAnswer(jobId, crashed) : null),
   };

@@ -13,6 +13,8 @@ const longest: readonly (readonly [op: RegExp, length: number])[] = [
   [/^storage\.remove$/, mib],
   // A piece of 128 KB, or of 256 KB by somebody who knows what goes.
   [/^response\.write$/, 384 * kib],
+  // Up to 4 MB of JSON as a text, in which most characters may be escaped.
+  [/^step\.end$/, 9 * mib],
   // A result of 1 MB as a text, in which each of its characters may be escaped.
   [/^response\.early$/, 6 * mib + kib],
 ];
@@ -95,7 +97,7 @@ export const readArgs = (op: string, text: string): unknown => {
   const max = longest.find(([ops]) => ops.test(op))?.[1] ?? maxOtherLength;
   if (text.length > max) throw tooLong(op, max);
   // Base64 is full of what looks like a number, and there is none; what else is sent stays a text.
-  if (op === 'response.write' || op === 'response.early') return JSON.parse(text);
+  if (op === 'response.write' || op === 'response.early' || op === 'step.end') return JSON.parse(text);
   if (text.length > maxExactLength) return readLong(op, text);
   // Exact reading takes some ten times as long: only where there may be a number that JavaScript cannot hold.
   return /\d{16}|\d[eE]/.test(text) ? parseExactJson(text) : JSON.parse(text);

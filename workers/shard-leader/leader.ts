@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Candidate, Leadership } from '#domain/jobs/queue-shards.ts';
 import { type DueJob, takeDue } from '#domain/jobs/changes.ts';
 import { type KeysAfter, admitKeyed, waitingKeys } from '#domain/jobs/concurrency.ts';
@@ -14,6 +15,9 @@ const reapEvery = 2;
 const reconcileEvery = 5;
 const rereadRulesEvery = 30;
 const maxDue = 500;
+/** Between two rounds, when something is due before the next: a run that slept begins at its time. */
+const dueEveryMs = 200;
+const duesInRound = 4;
 
 /** Does for one shard what only one worker needs to do, a round at a time. */
 export interface Leader {
@@ -80,6 +84,33 @@ const rereadRules = async ({ gate, rules, job }: ShardContext): Promise<void> =>
   await gate.forgetIdle();
 };
 
+/** Admits jobs that become due between two rounds. */
+interface Dues {
+  readonly begin: () => void;
+  readonly settled: () => Promise<void>;
+}
+
+const createDues = (shard: ShardContext, stopped: AbortSignal): Dues => {
+  let admitting: Promise<void> | undefined;
+  const repeat = async (): Promise<void> => {
+    for (let done = 0; done < duesInRound; done += 1) {
+      await pause(dueEveryMs, undefined, { ref: false, signal: stopped });
+      await admitDue(shard);
+    }
+  };
+  return {
+    begin: () => {
+      // The next round does it when this fails or is aborted.
+      admitting ??= repeat()
+        .catch(() => undefined)
+        .finally(() => {
+          admitting = undefined;
+        });
+    },
+    settled: async () => admitting,
+  };
+};
+
 interface LeaderParts {
   readonly shard: ShardContext;
   readonly heartbeat: Heartbeat;
@@ -87,6 +118,7 @@ interface LeaderParts {
   readonly leases: LeaseWatch;
   readonly keys: { after: KeysAfter | null };
   readonly flow: FlowRelease;
+  readonly dues: Dues;
 }
 
 /** The state at the beginning of a round. */
@@ -98,13 +130,14 @@ interface Round {
 
 /** Answers whether the shard has to be restored. */
 const runDuties = async (
-  { shard, heartbeat, reconciler, leases, keys, flow }: LeaderParts,
+  { shard, heartbeat, reconciler, leases, keys, flow, dues }: LeaderParts,
   given: Round,
 ): Promise<boolean> => {
   const { snapshot, leadership, number: round } = given;
 
   const holds = leadership.due && (await admitDue(shard));
   if (holds || leadership.flowing) await flow.round();
+  if (leadership.due) dues.begin();
   await readLimits(shard, snapshot.unknown);
   if (leadership.running && round % reapEvery === 0) {
     if (await leases.isBroken()) return true;
@@ -130,6 +163,7 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
     leases: watchLeases(shard),
     keys: { after: null },
     flow: createFlowRelease(shard, () => admitDue(shard), stopped),
+    dues: createDues(shard, stopped),
   };
   let rounds = 0;
   let scan = Promise.resolve();
@@ -181,6 +215,7 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
     settled: async () => {
       await running;
       await scan;
+      await parts.dues.settled();
     },
   };
 };

@@ -1,5 +1,6 @@
 import { type SuspectRun, suspectRuns } from '#domain/jobs/queue-shards.ts';
 import { restartCrashed, retryByPolicy } from '#domain/jobs/changes.ts';
+import { continueCrashed } from '#domain/jobs/steps.ts';
 import { recordEnds } from '#domain/jobs/store.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import type { KnownEnd } from '#queues/replies.ts';
@@ -53,13 +54,33 @@ const retryOne = async (
   signals.announce(run.id, { event: 'status', status: 'queued', attempt: run.attempt });
 };
 
+/** Its worker died, and its steps are recorded: it goes on, unless no step was over since several workers died. */
+const continueOne = async (shard: ShardContext, run: SuspectRun): Promise<void> => {
+  const { db, gate, job, signals, processor } = shard;
+  const of = { processor, job: { jobId: run.id, projectId: run.project_id } };
+  noteReconciled(job.type, 'dead_worker');
+  if (run.crashes + 1 >= maxCrashes) {
+    return end(shard, run, { outcome: await lastWord(of, 'dead', poison), finishedAt: new Date() });
+  }
+  if (!(await continueCrashed(db, { jobId: run.id, runId: run.run_id, message: crashed.message }))) return;
+  await gate.renew([{ id: run.id }]);
+  signals.announce(run.id, { event: 'status', status: 'queued', attempt: run.attempt });
+};
+
+/** Another run of a job that may have one; null: it may not. */
+const nextRunOf = (run: SuspectRun): ((shard: ShardContext) => Promise<void>) | null => {
+  const { has_steps: hasSteps, retry: policy, attempt } = run;
+  if (hasSteps) return (shard) => continueOne(shard, run);
+  if (policy === null || !isRetried(policy, attempt, crashed.code)) return null;
+  return (shard) => retryOne(shard, run, policy);
+};
+
 /** A run of a dead worker: it left its outcome, or the job ends here, or it is queued again. */
 const reapOne = async (shard: ShardContext, run: SuspectRun): Promise<void> => {
   const { db, gate, outcomes, job } = shard;
   const left = await outcomes.find(run.id, run.run_id);
-  if (left === null && !run.cancelled && run.retry !== null && isRetried(run.retry, run.attempt, crashed.code)) {
-    return retryOne(shard, run, run.retry);
-  }
+  const next = left === null && !run.cancelled ? nextRunOf(run) : null;
+  if (next !== null) return next(shard);
   const outcome = left?.outcome ?? (await endOf(shard, run));
   noteReconciled(job.type, 'dead_worker');
   if (outcome !== null) return end(shard, run, { outcome, finishedAt: left?.finishedAt ?? new Date() });

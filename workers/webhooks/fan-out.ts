@@ -1,10 +1,12 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { waitingKey } from '#domain/events/marks.ts';
+import { type AwaitedEvent, resumeWaiting } from '#domain/functions/step-events.ts';
 import { type FannedOut, type Which, backlogged, fanOut, isEventWaiting } from '#domain/webhooks/fan-out.ts';
+import { bodyOf } from '#domain/webhooks/message.ts';
 import { noteFannedOut } from '#domain/webhooks/metrics.ts';
 import { byIndex } from '#domain/webhooks/store.ts';
-import type { ControlDb } from '#lib/control-db.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 
@@ -108,12 +110,28 @@ interface FanOutRun {
   readonly stopping: AbortSignal;
 }
 
+/** The result of a step that waited for an event is what a webhook would get of it. */
+const eventOf = ({ data, created_at: createdAt, ...row }: FannedOut['awaited'][number]): AwaitedEvent => {
+  const event = { ...row, created_at: new Date(createdAt), data: data ?? 'null' };
+  return { id: row.id, event: row.event, data, body: bodyOf(event, row.event, null).toString() };
+};
+
+const resumeSteps = async (tx: Queryable, awaited: FannedOut['awaited']): Promise<void> => {
+  for (const [projectId, events] of Map.groupBy(awaited, (row) => row.project_id)) {
+    await resumeWaiting(tx, projectId, events.map(eventOf));
+  }
+};
+
 const fanOutBatch = async (
   { onDeliveries, onLockedElsewhere }: FanOutOptions,
   { db, bulk }: FanOutRun,
   { after, which }: { readonly after: string | null; readonly which: Which },
 ): Promise<FannedOut> => {
-  const out = await db.transaction((tx) => fanOut(tx, after, which), byIndex);
+  const out = await db.transaction(async (tx) => {
+    const passed = await fanOut(tx, after, which);
+    await resumeSteps(tx, passed.awaited);
+    return passed;
+  }, byIndex);
   bulk.note(out.eventsOf);
   if (out.events > 0) noteFannedOut(out.deliveries, out.waitedMs);
   onDeliveries(out.webhookIds);

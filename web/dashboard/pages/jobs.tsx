@@ -9,7 +9,7 @@ type Query = NonNullable<Operations['GET /projects/{project_id}/jobs']['query']>
 type Job = Operations['GET /projects/{project_id}/jobs/{job_id}']['answer'];
 type Status = NonNullable<Query['status']>;
 
-const statuses: readonly Status[] = ['queued', 'running', 'succeeded', 'failed', 'dead', 'cancelled', 'expired'];
+const statuses: readonly Status[] = ['queued', 'running', 'waiting', 'succeeded', 'failed', 'dead', 'cancelled', 'expired'];
 
 const reasons: Readonly<Record<NonNullable<Job['waiting_reason']>, string>> = {
   project_limit: 'all places of the project are taken',
@@ -23,6 +23,8 @@ const reasons: Readonly<Record<NonNullable<Job['waiting_reason']>, string>> = {
   rate_limited: 'its function has run as often as its rate allows',
   debounce: 'its function waits until a burst is over',
   batch: 'its function gathers a batch',
+  step_sleep: 'its run sleeps until a time',
+  step_event: 'its run waits for an event',
 };
 
 const timeOf = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString());

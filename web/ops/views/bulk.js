@@ -6,7 +6,7 @@ import { announce } from '../notices.js';
 
 const possible = {
   retry: new Set(['', 'failed', 'dead', 'cancelled', 'expired']),
-  cancel: new Set(['', 'queued', 'running']),
+  cancel: new Set(['', 'queued', 'running', 'waiting']),
 };
 
 const jobsIn = (count) => `${count >= 100_000 ? 'at least ' : ''}${number(count)} ${count === 1 ? 'job' : 'jobs'}`;

@@ -8,7 +8,7 @@ export const setTypes = (known) => {
   types = known;
 };
 
-export const statuses = ['queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired', 'dead'];
+export const statuses = ['queued', 'running', 'waiting', 'succeeded', 'failed', 'cancelled', 'expired', 'dead'];
 
 /** A choice among `options`, or any. */
 export const select = ({ name, label, options, value, whenChanged }) => {

@@ -4,6 +4,7 @@ import { shortId, when } from '../format.js';
 const kinds = {
   queued: 'plain',
   running: 'info',
+  waiting: 'plain',
   succeeded: 'good',
   failed: 'bad',
   dead: 'bad',

@@ -90,6 +90,7 @@ def _answer_of(handler, payload, kit):
         result = handler(payload, kit)
         if hasattr(result, '__await__') or (isinstance(result, web.Response) and hasattr(result.body, '__aiter__')):
             return _in_loop(result, kit)
+        kit.step.finish()
         answer = _text_of(result, kit)
     except Exception:
         kit.background.run()
@@ -166,6 +167,7 @@ def _in_loop(result, kit):
 
     async def main():
         value = await result if hasattr(result, '__await__') else result
+        kit.step.finish()
         if isinstance(value, web.Response):
             return await web.answer_async(value, kit._call)
         return values.result_text(value), None

@@ -7,6 +7,7 @@ import os
 import sys
 
 import background
+import steps
 import values
 import web
 
@@ -464,6 +465,7 @@ class Sdk:
         self.as_caller = self.asCaller = AsCaller(call)
         self.jobs = Jobs(call, self.db.open_transactions)
         self.events = Events(call)
+        self.step = steps.Steps(call, link)
         # 1 for the first run of a job.
         self.attempt = message.get('attempt', 1)
         self.env = Env(message['env'])

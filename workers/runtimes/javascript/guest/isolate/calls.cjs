@@ -4,11 +4,13 @@ function createCalls(send) {
   const waiting = new Map();
   const pass = createQueue();
   let last = 0;
+  let open = 0;
 
   /** @param args a value; JSON takes it over */
   const call = (op, args) =>
     new Promise((resolve, reject) => {
       const text = JSON.stringify(args, asSent);
+      open += 1;
       // Where in user code the call was made: the answer comes on an empty stack.
       const trace = {};
       Error.captureStackTrace(trace, call);
@@ -24,11 +26,12 @@ function createCalls(send) {
     const call = waiting.get(number);
     if (call === undefined) return;
     waiting.delete(number);
+    open -= 1;
     call.done();
     if (ok) call.resolve(JSON.parse(text));
     else call.reject(faultOf(JSON.parse(text), call.trace));
   };
-  return { call, answer };
+  return { call, answer, isIdle: () => open === 0 };
 }
 
 /** Less than the 64 that may wait for an answer: there has to be room for what goes past the queue. */

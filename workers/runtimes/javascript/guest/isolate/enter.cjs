@@ -10,6 +10,7 @@ const { createLog } = require('./console.cjs');
 const { causesOf, describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
 const { createSdk } = require('./sdk.cjs');
 const { nameFiles } = require('./places.cjs');
+const { createSteps } = require('./steps.cjs');
 const { createTimers } = require('./timers.cjs');
 const { connectWeb, defineWeb, webPart } = require('./web/globals.cjs');
 
@@ -67,6 +68,7 @@ function start(
   const { console, log } = createLog((level, text, fields) => notify('log', level, text, fields));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
+  const steps = stepsWith({ calls, timers, end, fail });
   const background = createBackground((error) => console.error(error));
 
   const main = async () => {
@@ -75,14 +77,25 @@ function start(
     const handler = findHandler(module.exports, entryPoint);
     const { request, payload } = incoming(requestText, payloadText, call);
     const caller = JSON.parse(callerText);
-    const sdk = createSdk({ call, log, env, projectId, caller, request, attempt, waitUntil: background.add });
+    const { step } = steps;
+    const sdk = createSdk({ call, log, env, projectId, caller, request, attempt, step, waitUntil: background.add });
     const value = await (handler.isFetch
       ? webPart('incoming').fetchBy(handler.call, payload, sdk)
       : handler(payload, sdk));
+    await steps.finish();
     return isResponse(value) ? webPart('outgoing').answerWith(value, call) : { text: toJson(value) };
   };
   conclude(main(), { background, call, end, fail });
 }
+
+const stepsWith = ({ calls, timers, end, fail }) =>
+  createSteps({
+    call: calls.call,
+    isQuiet: () => calls.isIdle() && timers.isIdle(),
+    later: timers.later,
+    sleep: () => end('success', 'null'),
+    fail,
+  });
 
 /** By its tag: the class is loaded only when user code has touched it. */
 const isResponse = (value) =>

@@ -1,6 +1,6 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, log, env, projectId, caller, request, attempt, waitUntil }) => {
+const createSdk = ({ call, log, env, projectId, caller, request, attempt, step, waitUntil }) => {
   let storage;
   const open = new Set();
   return Object.freeze({
@@ -9,6 +9,7 @@ const createSdk = ({ call, log, env, projectId, caller, request, attempt, waitUn
     jobs: createJobs(call, () => (open.size === 1 ? [...open][0] : null)),
     events: createEvents(call),
     attempt,
+    step,
     asCaller: Object.freeze({ db: createDb((op, args) => call(`asCaller.${op}`, args)) }),
     log,
     flags: createFlags(call, caller?.user ?? null),

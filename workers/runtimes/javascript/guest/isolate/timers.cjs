@@ -8,10 +8,10 @@ function createTimers({ schedule, cancel, isOver, fail }) {
   const waiting = new Map();
   let last = 0;
 
-  const add = (callback, delayMs, { args, repeat }) => {
+  const add = (callback, delayMs, { args = [], repeat = false, isOurs = false }) => {
     if (typeof callback !== 'function') throw new TypeError('The "callback" argument must be of type function');
     const timer = new Timer(++last);
-    waiting.set(last, { callback, delayMs, args, repeat });
+    waiting.set(last, { callback, delayMs, args, repeat, isOurs });
     schedule(last, delayMs);
     return timer;
   };
@@ -47,7 +47,10 @@ function createTimers({ schedule, cancel, isOver, fail }) {
       void Promise.resolve().then(() => guarded(task, []));
     },
   };
-  return { globals, fire };
+  /** Whether user code waits for a timer that ends. */
+  const isIdle = () => waiting.values().every(({ repeat, isOurs }) => repeat || isOurs);
+  const later = (callback, delayMs) => add(callback, delayMs === 0 ? immediately : delayMs, { isOurs: true });
+  return { globals, fire, isIdle, later };
 }
 
 /** As Node's: between 1 ms and 24.8 days, anything else counts as 1 ms. */
