@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useSearchParams } from 'wouter';
 import { call } from '../client/api.ts';
+import { textOf } from '../client/exact-json.ts';
 import { atLeast, useProject } from '../client/project.ts';
 import type { Operations } from '../client/types.ts';
 import { Failure } from '../components/failure.tsx';
@@ -9,7 +10,16 @@ type Query = NonNullable<Operations['GET /projects/{project_id}/jobs']['query']>
 type Job = Operations['GET /projects/{project_id}/jobs/{job_id}']['answer'];
 type Status = NonNullable<Query['status']>;
 
-const statuses: readonly Status[] = ['queued', 'running', 'waiting', 'succeeded', 'failed', 'dead', 'cancelled', 'expired'];
+const statuses: readonly Status[] = [
+  'queued',
+  'running',
+  'waiting',
+  'succeeded',
+  'failed',
+  'dead',
+  'cancelled',
+  'expired',
+];
 
 const reasons: Readonly<Record<NonNullable<Job['waiting_reason']>, string>> = {
   project_limit: 'all places of the project are taken',
@@ -28,6 +38,32 @@ const reasons: Readonly<Record<NonNullable<Job['waiting_reason']>, string>> = {
 };
 
 const timeOf = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString());
+
+const Steps = ({ steps }: Pick<Job, 'steps'>) => (
+  <table>
+    <caption>Steps</caption>
+    <thead>
+      <tr>
+        <th scope="col">Step</th>
+        <th scope="col">Status</th>
+        <th scope="col">Attempt</th>
+        <th scope="col">Started</th>
+        <th scope="col">Result</th>
+      </tr>
+    </thead>
+    <tbody>
+      {steps.map((step) => (
+        <tr key={step.name}>
+          <td>{step.name}</td>
+          <td className={step.status === 'failed' ? 'bad' : ''}>{step.status}</td>
+          <td>{step.attempt}</td>
+          <td>{timeOf(step.started_at)}</td>
+          <td className="one-line">{step.error?.message ?? textOf(step.result)}</td>
+        </tr>
+      ))}
+    </tbody>
+  </table>
+);
 
 const JobDetail = ({ id }: { readonly id: string }) => {
   const { project, role } = useProject();
@@ -99,6 +135,7 @@ const JobDetail = ({ id }: { readonly id: string }) => {
           <code>{data.error.code}</code> {data.error.message}
         </p>
       )}
+      {data.steps.length > 0 && <Steps steps={data.steps} />}
       <h2>Result</h2>
       <pre>{JSON.stringify(data.result, null, 2)}</pre>
     </>
