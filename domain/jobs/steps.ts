@@ -4,6 +4,7 @@ import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
 import type { JobError } from '#queues/define.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
+import { functionOf } from './filter.ts';
 
 /*
  * The steps of runs (decision 077). A run whose code asks for steps has its results recorded one by one, so that it can
@@ -51,12 +52,9 @@ export interface StepRun {
   readonly runId: string;
 }
 
-/** SQL: the function that a job runs. */
-const functionOf = `(string_to_array(left(data, 200), '"'))[4]::uuid`;
-
-/** SQL: whether a run that broke off can be continued: it has recorded steps, or is of a function that has some. */
-export const canContinue = `(has_steps or (type = 'function.invoke'
-  and exists (select from stepped_functions s where s.function_id = ${functionOf})))`;
+/** SQL: whether a run of `jobs` that broke off can be continued: it has recorded steps, or is of a function that has some. */
+export const canContinue = `(has_steps
+  or exists (select from stepped_functions s where s.function_id = (${functionOf('jobs')})::uuid))`;
 
 const columns = 'name, kind, status, attempt, result, error';
 
@@ -65,7 +63,7 @@ const columns = 'name, kind, status, attempt, result, error';
 const beginSql = `
   with own as (
     update jobs set has_steps = true where id = $1 and run_id = $2 and status = 'running' and not has_steps
-    returning ${functionOf} as function_id
+    returning (${functionOf('jobs')})::uuid as function_id
   ), stepped as (
     insert into stepped_functions (function_id)
     select f.id from own join functions f on f.id = own.function_id
@@ -83,7 +81,7 @@ const beginSql = `
   )
   select j.step_wakes as wakes, j.step_bytes as bytes,
     coalesce(j.retry, (select f.retry from functions f
-      where f.id = ${functionOf} and f.project_id = j.project_id)) as retry,
+      where f.id = (${functionOf('j')})::uuid and f.project_id = j.project_id)) as retry,
     array(select name from known order by name) as names, array(select kind from known order by name) as kinds,
     array(select status from known order by name) as statuses,
     array(select attempt::int from known order by name) as attempts,
