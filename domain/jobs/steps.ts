@@ -141,7 +141,7 @@ const bytesOf = ({ result, error }: StepRecord): number =>
   Buffer.byteLength(result ?? '') + Buffer.byteLength(error ?? '');
 
 // The row of the job first, always: whoever ends it, or wakes it, takes the locks in this order. A result stays as it
-// was recorded first.
+// was recorded first. A step that is there already was recorded by this very run, when the answer to its commit was lost.
 const recordSql = `
   with given as materialized (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::float8[],
@@ -153,7 +153,7 @@ const recordSql = `
     from (select job_id, run_id, sum(bytes)::int as bytes from given group by job_id, run_id) as g
     where j.id = g.job_id and j.run_id = g.run_id and j.status = 'running'
     returning j.id, j.project_id
-  )
+  ), made as (
   insert into job_steps as s (job_id, name, kind, status, attempt, started_at, finished_at, due_at, result, error,
     project_id, event, filter_table, filter_other)
   select job_id, name, kind, status, attempt, clock_timestamp() - make_interval(secs => took_ms / 1000),
@@ -164,7 +164,12 @@ const recordSql = `
   on conflict (job_id, name) do update set status = excluded.status, attempt = excluded.attempt,
     finished_at = excluded.finished_at, due_at = excluded.due_at, result = excluded.result, error = excluded.error
     where s.status = 'retrying'
-  returning job_id, name`;
+  returning job_id, name
+  )
+  select job_id, name from made
+  union
+  select s.job_id, s.name from given join own on own.id = given.job_id
+    join job_steps s on s.job_id = given.job_id and s.name = given.name`;
 
 const keyOf = (jobId: string, name: string): string => `${jobId} ${name}`;
 
@@ -173,7 +178,7 @@ const waitOf = ({ wait }: StepRecord, by: 'ms' | 'at'): number | Date | null =>
 
 /**
  * Records steps of any number of runs with one statement.
- * @returns for each whether it was recorded: not when its run is not its job's any more, or it has a result already
+ * @returns for each whether it is recorded: not when its run is not its job's any more
  */
 export const recordSteps = async (db: Queryable, steps: readonly StepRecord[]): Promise<boolean[]> => {
   const rows = await db.query<{ job_id: string; name: string }>(
