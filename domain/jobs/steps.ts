@@ -4,6 +4,7 @@ import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
 import type { JobError } from '#queues/define.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
+import { functionOf } from './filter.ts';
 
 /*
  * The steps of runs (decision 077). A run whose code asks for steps has its results recorded one by one, so that it can
@@ -51,12 +52,9 @@ export interface StepRun {
   readonly runId: string;
 }
 
-/** SQL: the function that a job runs. */
-const functionOf = `(string_to_array(left(data, 200), '"'))[4]::uuid`;
-
-/** SQL: whether a run that broke off can be continued: it has recorded steps, or is of a function that has some. */
-export const canContinue = `(has_steps or (type = 'function.invoke'
-  and exists (select from stepped_functions s where s.function_id = ${functionOf})))`;
+/** SQL: whether a run of `jobs` that broke off can be continued: it has recorded steps, or is of a function that has some. */
+export const canContinue = `(has_steps
+  or exists (select from stepped_functions s where s.function_id = (${functionOf('jobs')})::uuid))`;
 
 const columns = 'name, kind, status, attempt, result, error';
 
@@ -65,7 +63,7 @@ const columns = 'name, kind, status, attempt, result, error';
 const beginSql = `
   with own as (
     update jobs set has_steps = true where id = $1 and run_id = $2 and status = 'running' and not has_steps
-    returning ${functionOf} as function_id
+    returning (${functionOf('jobs')})::uuid as function_id
   ), stepped as (
     insert into stepped_functions (function_id)
     select f.id from own join functions f on f.id = own.function_id
@@ -83,7 +81,7 @@ const beginSql = `
   )
   select j.step_wakes as wakes, j.step_bytes as bytes,
     coalesce(j.retry, (select f.retry from functions f
-      where f.id = ${functionOf} and f.project_id = j.project_id)) as retry,
+      where f.id = (${functionOf('j')})::uuid and f.project_id = j.project_id)) as retry,
     array(select name from known order by name) as names, array(select kind from known order by name) as kinds,
     array(select status from known order by name) as statuses,
     array(select attempt::int from known order by name) as attempts,
@@ -143,7 +141,7 @@ const bytesOf = ({ result, error }: StepRecord): number =>
   Buffer.byteLength(result ?? '') + Buffer.byteLength(error ?? '');
 
 // The row of the job first, always: whoever ends it, or wakes it, takes the locks in this order. A result stays as it
-// was recorded first.
+// was recorded first. A step that is there already was recorded by this very run, when the answer to its commit was lost.
 const recordSql = `
   with given as materialized (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::float8[],
@@ -155,7 +153,7 @@ const recordSql = `
     from (select job_id, run_id, sum(bytes)::int as bytes from given group by job_id, run_id) as g
     where j.id = g.job_id and j.run_id = g.run_id and j.status = 'running'
     returning j.id, j.project_id
-  )
+  ), made as (
   insert into job_steps as s (job_id, name, kind, status, attempt, started_at, finished_at, due_at, result, error,
     project_id, event, filter_table, filter_other)
   select job_id, name, kind, status, attempt, clock_timestamp() - make_interval(secs => took_ms / 1000),
@@ -166,7 +164,12 @@ const recordSql = `
   on conflict (job_id, name) do update set status = excluded.status, attempt = excluded.attempt,
     finished_at = excluded.finished_at, due_at = excluded.due_at, result = excluded.result, error = excluded.error
     where s.status = 'retrying'
-  returning job_id, name`;
+  returning job_id, name
+  )
+  select job_id, name from made
+  union
+  select s.job_id, s.name from given join own on own.id = given.job_id
+    join job_steps s on s.job_id = given.job_id and s.name = given.name`;
 
 const keyOf = (jobId: string, name: string): string => `${jobId} ${name}`;
 
@@ -175,7 +178,7 @@ const waitOf = ({ wait }: StepRecord, by: 'ms' | 'at'): number | Date | null =>
 
 /**
  * Records steps of any number of runs with one statement.
- * @returns for each whether it was recorded: not when its run is not its job's any more, or it has a result already
+ * @returns for each whether it is recorded: not when its run is not its job's any more
  */
 export const recordSteps = async (db: Queryable, steps: readonly StepRecord[]): Promise<boolean[]> => {
   const rows = await db.query<{ job_id: string; name: string }>(

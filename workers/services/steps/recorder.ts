@@ -23,7 +23,7 @@ export interface StepRecorder {
   readonly isStepped: (functionId: string) => boolean;
   /** Undefined: the run is not its job's any more. */
   readonly begin: (run: StepRun & { readonly functionId: string }) => Promise<KnownSteps | undefined>;
-  /** False: its run is not its job's any more, or the step has a result. */
+  /** False: its run is not its job's any more. */
   readonly record: (step: StepRecord) => Promise<boolean>;
   /** A step waits for an event of the project's own database. */
   readonly subscribe: (projectId: string) => Promise<void>;
