@@ -99,6 +99,7 @@ const sendFrom = async (
         ...files.headers,
         ...tus,
         'upload-offset': String(at.offset),
+        'content-length': String(size - at.offset),
         'content-type': 'application/offset+octet-stream',
       },
       timeoutMs: null,
