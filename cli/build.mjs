@@ -1,4 +1,4 @@
-// `npm run cli:build`: the package that is published, as cli/dist/plinth-<version>.tgz.
+// `npm run cli:build`: the package that is published, as cli/dist/plinth-<version>.tgz, or in the folder that is named.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { bundle, version } from './bundle.mjs';
 
 const here = import.meta.dirname;
 const root = path.resolve(here, '..');
-const dist = path.join(here, 'dist');
+const dist = path.resolve(process.argv[2] ?? path.join(here, 'dist'));
 
 /** No dependency and no script of an install: the bundle is all. */
 const manifest = {
@@ -34,7 +34,7 @@ try {
     cwd: stage,
     stdio: ['ignore', 'ignore', 'inherit'],
   });
-  console.log(path.join('cli/dist', readdirSync(dist).find((name) => name.endsWith('.tgz')) ?? ''));
+  console.log(path.join(dist, readdirSync(dist).find((name) => name.endsWith('.tgz')) ?? ''));
 } finally {
   rmSync(stage, { recursive: true, force: true });
 }
