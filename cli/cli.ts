@@ -120,11 +120,11 @@ export const listAll = async <T>(target: Target, where: string, name: string): P
   const found: T[] = [];
   for (;;) {
     const page = `${where}${where.includes('?') ? '&' : '?'}limit=${pageSize}&offset=${found.length}`;
-    const answer = await call<Record<string, unknown>>(target, page);
-    const part = answer[name];
+    const answer = await call<Record<string, unknown> | null>(target, page);
+    const part = answer?.[name];
     if (!Array.isArray(part)) throw failed('no_platform', `${target.url} answered a list without ${name}.`);
     found.push(...(part as T[]));
-    if (part.length === 0 || found.length >= Number(answer['total'])) return found;
+    if (part.length === 0 || found.length >= Number(answer?.['total'])) return found;
   }
 };
 
