@@ -37,7 +37,7 @@ export interface TerminalSpec {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly columns?: number;
-  /** What is typed once a text has appeared. */
+  /** Keys that are typed once a text has appeared. */
   readonly steps?: readonly { readonly expect: string; readonly send: string }[];
 }
 

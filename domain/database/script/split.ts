@@ -66,11 +66,11 @@ const copiedAfter = (
   };
 };
 
-/** What was read of a statement so far. */
+/** The statement that is being read, so far. */
 interface Reading {
   start: number;
   depth: number;
-  /** Of `BEGIN ATOMIC` and `CASE`. */
+  /** How many of `BEGIN ATOMIC` and `CASE` are open. */
   blocks: number;
   words: string[];
   isAny: boolean;
