@@ -7,6 +7,7 @@ import { aiBenchmarks } from './ai.ts';
 import { authBenchmarks } from './auth.ts';
 import { oauthBenchmarks } from './oauth.ts';
 import { callBenchmarks } from './calls.ts';
+import { cliBenchmark } from './cli.ts';
 import { cronTick } from './cron.ts';
 import { dataBenchmarks } from './data.ts';
 import { emailSending } from './email.ts';
@@ -41,6 +42,7 @@ const benchmarksOf = (million: boolean, noise: NoiseOptions): readonly Benchmark
   ...oauthBenchmarks,
   ...flagBenchmarks,
   ...storageBenchmarks,
+  cliBenchmark,
   ...aiBenchmarks,
   ...noiseBenchmarks(noise),
 ];

@@ -99,6 +99,12 @@ const anIntegration =
 
 /** Objects that a body needs and the examples before it have not made; the first pattern counts. */
 const needs: readonly (readonly [RegExp, string])[] = [
+  [/^post \/dashboard\/session\/factor$/, 'Needs the `factor_token` of `POST /dashboard/session` and a code.'],
+  [/^post \/auth\/device\/token$/, 'Needs the `device_code` of `POST /auth/device`, and its approval at `/device`.'],
+  [
+    /^post \/(?:auth\/device\/(?:approve|deny)|device)$/,
+    'Needs the cookie of `POST /dashboard/session`, and its page.',
+  ],
   [/^post \/auth\/refresh$/, 'Needs the `refresh_token` that `POST /auth/login` answered.'],
   [/^post \/auth\/confirm$/, 'Needs the token in the mail of `POST /auth/confirmation`.'],
   [/^post \/auth\/reset$/, 'Needs the token in the mail of `POST /auth/forgot`.'],

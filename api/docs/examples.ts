@@ -86,6 +86,7 @@ const written: Readonly<Record<string, Json>> = {
   },
   'post /projects/{project_id}/functions/{function_id}/invoke': { payload: { name: 'Ada' } },
   'post /projects/{project_id}/db/query': { sql: 'select 1 as one' },
+  'post /projects/{project_id}/db/script': { sql: 'select 1 as one; select 2 as two;' },
   'post /projects/{project_id}/cron': {
     name: 'Nightly',
     schedule: '30 2 * * *',

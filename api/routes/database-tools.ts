@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { noteChange } from '#domain/database/database.ts';
+import { runScript } from '#domain/database/script/script.ts';
 import { checksumOf, listApplied, pushMigrations } from '#domain/database/migrations.ts';
 import { dumpSchema } from '#domain/database/schema-sql/schema-sql.ts';
 import { typesOfProject } from '#domain/database/types.ts';
@@ -96,6 +98,41 @@ const migrationEndpoints: readonly Endpoint[] = [
   }),
 ];
 
+const maxScriptLength = 50 * 1024 * 1024;
+
+const scriptResult = z.object({
+  command: z.string().nullable(),
+  row_count: z.int().describe('What came back, or what was changed.'),
+  fields: z.array(z.object({ name: z.string(), type: z.string() })),
+  rows: z.array(z.record(z.string(), z.unknown())),
+  truncated: z.boolean().describe('More than 1,000 rows, or 16 MB of all statements.'),
+});
+
+const scriptEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/db/script',
+    area,
+    summary: 'Run several SQL statements in one transaction; COPY … FROM stdin may bring its rows',
+    access: inProject('developer'),
+    params: projectPath,
+    body: z.strictObject({
+      sql: text(maxScriptLength, 1),
+      dry_run: z.boolean().default(false).describe('Run all of it and keep nothing.'),
+    }),
+    bodyLimit: 'import',
+    transaction: 'none',
+    response: z.object({ statements: z.array(scriptResult), dry_run: z.boolean() }),
+    handle: async ({ body: { sql, dry_run: dryRun } }, { deps, project, signal }) => {
+      try {
+        return new RawReply(await runScript(deps.projects.tenantDb, { projectId: project.id, sql, dryRun }, signal));
+      } finally {
+        if (!dryRun) noteChange(deps, project.id, { schema: true, rows: true });
+      }
+    },
+  }),
+];
+
 const textEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',
@@ -127,5 +164,5 @@ const textEndpoints: readonly Endpoint[] = [
   }),
 ];
 
-/** Operations on a project's schema as a whole: dump, migrations, types. */
-export const databaseToolEndpoints: readonly Endpoint[] = [...migrationEndpoints, ...textEndpoints];
+/** Operations on a project's schema as a whole: dump, migrations, scripts, types. */
+export const databaseToolEndpoints: readonly Endpoint[] = [...migrationEndpoints, ...scriptEndpoints, ...textEndpoints];

@@ -18,6 +18,8 @@ const answerTus = async (request: RawRequest, call: BaseCall & DataCall): Promis
   beginTransfer(context, call, call.project);
   const arrival = watchUpload(req, call.deps.config);
   arrival.signal.addEventListener('abort', () => req.destroy(), { once: true });
+  // The library may never come to an end with a request whose client is gone.
+  res.once('close', arrival.stop);
   // The default for answers to a caller; the library sets its own for what it serves.
   res.setHeader('Cache-Control', 'no-store');
   context.respond = false;

@@ -3,6 +3,7 @@ import path from 'node:path';
 import test from 'ava';
 import { endpoints } from '#api/endpoints.ts';
 import { openapiOf } from '#api/docs/openapi.ts';
+import { cliPage } from '#scripts/cli-page.ts';
 import { settings } from '#lib/config.ts';
 import { settingsExample } from '#lib/settings-example.ts';
 import { allSettings } from '#queues/settings.ts';
@@ -12,6 +13,13 @@ const read = (name: string): string => readFileSync(path.join(root, name), 'utf8
 
 test('docs/openapi.json is what the code yields (npm run openapi writes it)', (t) => {
   t.deepEqual(JSON.parse(read('docs/openapi.json')), JSON.parse(JSON.stringify(openapiOf(endpoints))));
+});
+
+/** The formatter aligns tables. */
+const unaligned = (text: string): string => text.replaceAll(/ +/g, ' ').replaceAll(/-{3,}/g, '---');
+
+test('docs/cli.md is what the commands yield (npm run cli:docs writes it)', async (t) => {
+  t.is(unaligned(read('docs/cli.md')), unaligned(await cliPage()));
 });
 
 test('plinth.env.example is what the code yields (npm run settings writes it)', (t) => {

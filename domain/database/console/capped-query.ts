@@ -92,6 +92,8 @@ export const describeStatement = (client: ClientBase, sql: string): Promise<Desc
     const parts: Parts = {
       submit: () =>
         corked(wire, () => {
+          // A script describes one after the other; that there is none yet is no error.
+          wire.close({ type: 'S', name: statementName });
           wire.parse({ text: sql, name: statementName });
           wire.describe({ type: 'S', name: statementName });
           wire.sync();

@@ -1,0 +1,138 @@
+/** One statement of a script. */
+export interface ScriptStatement {
+  readonly sql: string;
+  /** Where it begins in the script, in UTF-16 units. */
+  readonly at: number;
+  /** Lines that follow `COPY … FROM stdin;` up to `\.`, as pg_dump writes them; null: it is no such statement. */
+  readonly copied: { readonly text: string; readonly at: number } | null;
+}
+
+/**
+ * The parts in which a semicolon ends no statement, and the words between which it ends none: the body of a function in
+ * standard SQL is `BEGIN ATOMIC … END`.
+ */
+const token =
+  /--[^\n]*|\/\*|'|"|\$(?:[A-Za-z_\u0080-\uFFFF][\w\u0080-\uFFFF]*)?\$|[();]|[A-Za-z_\u0080-\uFFFF][\w$\u0080-\uFFFF]*|[^\s]/g;
+
+const endOfNested = (sql: string, at: number): number => {
+  const marks = /\/\*|\*\//g;
+  marks.lastIndex = at;
+  let depth = 0;
+  for (let mark = marks.exec(sql); mark !== null; mark = marks.exec(sql)) {
+    depth += mark[0] === '/*' ? 1 : -1;
+    if (depth === 0) return marks.lastIndex;
+  }
+  return sql.length;
+};
+
+/** A doubled quote goes on; in an `E''` string a backslash takes the next character with it. */
+const endOfQuoted = (sql: string, at: number, form: RegExp): number => {
+  form.lastIndex = at;
+  return form.exec(sql) === null ? sql.length : form.lastIndex;
+};
+
+const plain = /'(?:[^']|'')*'/gy;
+const escaped = /'(?:[^'\\]|''|\\[\s\S])*'/gy;
+const identifier = /"(?:[^"]|"")*"/gy;
+
+const endOfDollar = (sql: string, at: number, tag: string): number => {
+  const end = sql.indexOf(tag, at + tag.length);
+  return end === -1 ? sql.length : end + tag.length;
+};
+
+/** Where the part that begins there ends; null: it is an ordinary word or sign. */
+const endOfPart = (sql: string, at: number, mark: string, before: string): number | null => {
+  if (mark === '/*') return endOfNested(sql, at);
+  if (mark === "'") return endOfQuoted(sql, at, /^e$/i.test(before) ? escaped : plain);
+  if (mark === '"') return endOfQuoted(sql, at, identifier);
+  return mark.length > 1 && mark.startsWith('$') ? endOfDollar(sql, at, mark) : null;
+};
+
+const copyForm = /^copy\b[\s\S]*\bfrom\s+stdin\b/i;
+const endOfCopied = /^\\\.[ \t\r]*$/gm;
+
+const copiedAfter = (
+  script: string,
+  at: number,
+): { readonly text: string; readonly at: number; readonly end: number } => {
+  const lineEnd = script.indexOf('\n', at);
+  const start = lineEnd === -1 ? script.length : lineEnd + 1;
+  endOfCopied.lastIndex = start;
+  const found = endOfCopied.exec(script);
+  return {
+    text: script.slice(start, found?.index ?? script.length),
+    at: start,
+    end: found ? endOfCopied.lastIndex : script.length,
+  };
+};
+
+/** The statement that is being read, so far. */
+interface Reading {
+  start: number;
+  depth: number;
+  /** How many of `BEGIN ATOMIC` and `CASE` are open. */
+  blocks: number;
+  words: string[];
+  isAny: boolean;
+}
+
+const fresh = (start: number): Reading => ({ start, depth: 0, blocks: 0, words: [], isAny: false });
+
+const maxWords = 8;
+
+const noteWord = (reading: Reading, word: string): void => {
+  const small = word.toLowerCase();
+  if (reading.words.length < maxWords) reading.words.push(small);
+  const makesRoutine = reading.words[0] === 'create' && /\b(?:function|procedure)\b/.test(reading.words.join(' '));
+  if (!makesRoutine) return;
+  if (small === 'atomic' || (small === 'case' && reading.blocks > 0)) reading.blocks += 1;
+  else if (small === 'end' && reading.blocks > 0) reading.blocks -= 1;
+};
+
+const noteMark = (reading: Reading, mark: string): void => {
+  reading.isAny = true;
+  if (mark === '(') reading.depth += 1;
+  else if (mark === ')') reading.depth = Math.max(0, reading.depth - 1);
+  else if (/^[A-Za-z_\u0080-\uFFFF]/.test(mark)) noteWord(reading, mark);
+};
+
+/** The statement up to there, without the comments and spaces before it. */
+const statementOf = (script: string, reading: Reading, end: number): Omit<ScriptStatement, 'copied'> => {
+  const whole = script.slice(reading.start, end);
+  const at = reading.start + (/^\s*/.exec(whole)?.[0].length ?? 0);
+  return { sql: script.slice(at, end).trimEnd(), at };
+};
+
+/** Where reading goes on after a mark that ends no statement. */
+const readOn = (reading: Reading, mark: string, next: { readonly end: number | null; readonly at: number }): number => {
+  if (!mark.startsWith('--') && mark !== '/*') noteMark(reading, mark);
+  return next.end ?? next.at;
+};
+
+const endsStatement = ({ depth, blocks }: Reading, mark: string): boolean =>
+  mark === ';' && depth === 0 && blocks === 0;
+
+/**
+ * Divides a script at its semicolons, statement by statement, so that a large one holds nobody up. The server checks
+ * the result: it takes one statement at a time and refuses several.
+ */
+export const splitScript = function* (script: string): Generator<ScriptStatement> {
+  const marks = new RegExp(token);
+  let reading = fresh(0);
+  let before = '';
+  for (let found = marks.exec(script); found !== null; found = marks.exec(script)) {
+    const [mark] = found;
+    if (endsStatement(reading, mark)) {
+      const statement = statementOf(script, reading, found.index);
+      const copied = copyForm.test(statement.sql) ? copiedAfter(script, marks.lastIndex) : null;
+      if (reading.isAny) yield { ...statement, copied };
+      if (copied) marks.lastIndex = copied.end;
+      reading = fresh(marks.lastIndex);
+    } else {
+      const end = endOfPart(script, found.index, mark, before);
+      marks.lastIndex = readOn(reading, mark, { end, at: marks.lastIndex });
+    }
+    before = mark;
+  }
+  if (reading.isAny) yield { ...statementOf(script, reading, script.length), copied: null };
+};
