@@ -153,18 +153,20 @@ const runDuties = async (
   return false;
 };
 
+const partsOf = (shard: ShardContext, heartbeat: Heartbeat, stopped: AbortSignal): LeaderParts => ({
+  shard,
+  heartbeat,
+  reconciler: createReconciler(shard, stopped),
+  leases: watchLeases(shard),
+  keys: { after: null },
+  flow: createFlowRelease(shard, () => admitDue(shard), stopped),
+  dues: createDues(shard, stopped),
+});
+
 export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped: AbortSignal): Leader => {
   const { log } = shard;
   const { name, type } = shard.gate.shard;
-  const parts: LeaderParts = {
-    shard,
-    heartbeat,
-    reconciler: createReconciler(shard, stopped),
-    leases: watchLeases(shard),
-    keys: { after: null },
-    flow: createFlowRelease(shard, () => admitDue(shard), stopped),
-    dues: createDues(shard, stopped),
-  };
+  const parts = partsOf(shard, heartbeat, stopped);
   let rounds = 0;
   let scan = Promise.resolve();
   let running: Promise<void> | undefined;
