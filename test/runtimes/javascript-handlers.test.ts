@@ -62,6 +62,7 @@ test('sdk and process.env hold the env vars and nothing else, and cannot be writ
       'jobs',
       'events',
       'attempt',
+      'step',
       'asCaller',
       'log',
       'flags',
