@@ -24,7 +24,11 @@ test('a mail whose answer is lost behind the final dot is unknown and not sent a
   t.regex(answer.body.message, /may have been delivered/);
   const [row] = await emailRows(platform(), project.id);
   t.like(row, { status: 'unknown', attempts: 1, sent_at: null });
-  const [job] = (await call('GET', '/jobs?type=email.send')).body.jobs;
+  // The answer may come before the end is recorded.
+  const job = await until(async () => {
+    const [listed] = (await call('GET', '/jobs?type=email.send')).body.jobs;
+    return listed.status !== 'running' && listed;
+  });
   t.like(job, { status: 'failed', attempt: 1, error: { code: 'mail_unknown' } });
   t.is(server.mails.length, 1);
   t.is((await call('POST', `/jobs/${job.id}/retry`)).status, 202);

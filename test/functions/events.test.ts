@@ -85,8 +85,9 @@ test('a webhook that is made while runs end misses none that is called after it 
 
 test('a run that was cancelled before it began is told too', async (t) => {
   const one = await scene(endless);
-  const running = await Promise.all(Array.from({ length: 5 }, () => one.begin()));
-  await one.jobWhen(running[4] ?? '', 'running');
+  // One of the five places is kept for calls that somebody waits for.
+  const running = await Promise.all(Array.from({ length: 4 }, () => one.begin()));
+  await one.jobWhen(running[3] ?? '', 'running');
   const id = await one.begin();
   await one.ask('POST', `/jobs/${id}/cancel`);
   const events = await eventsOf(one, 2);
