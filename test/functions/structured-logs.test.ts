@@ -1,7 +1,8 @@
 import test from 'ava';
 import { until } from '#test/support/until.ts';
 import { bareResult, invokeAnswer } from '#domain/functions/run-report.ts';
-import { useJobsApi } from '#test/jobs/scene.ts';
+import { type ProjectScene, useJobsApi } from '#test/jobs/scene.ts';
+import type { Answer } from '#test/support/client.ts';
 
 const { scene, platform } = useJobsApi(test, { shared: true });
 
@@ -51,14 +52,20 @@ const expected = [
   { level: 'error', message: 'sdk.log: the level is one of debug, info, warn, error' },
 ];
 
+/** The record of a run: its answer may come before the end is recorded. */
+const recorded = (ask: ProjectScene['ask'], fnId: string, id: string): Promise<Answer['body']> =>
+  until(async () => {
+    const { body } = await ask('GET', `/functions/${fnId}/invocations/${id}`);
+    return body.status === 'success' && (body as object);
+  });
+
 test('lines with fields stand among the others, in both languages; secrets and what JSON cannot hold are left out', async (t) => {
   const { ask, fn } = await scene(javascript);
   const snake = await ask('POST', '/functions', { body: { name: 'snake', language: 'python', code: python } });
   for (const id of [fn.id, String(snake.body.id)]) {
     const { body } = await ask('POST', `/functions/${id}/invoke`, { body: { payload: null } });
     t.deepEqual(plain(body.logs), expected);
-    const kept = await ask('GET', `/functions/${id}/invocations/${body.invocation_id}`);
-    t.deepEqual(kept.body.logs, body.logs);
+    t.deepEqual((await recorded(ask, id, body.invocation_id)).logs, body.logs);
   }
 });
 
@@ -68,12 +75,7 @@ test('the log of a run with fields has the same bound as any other', async (t) =
   }`);
   const { body } = await ask('POST', `/functions/${fn.id}/invoke`, { body: { payload: null } });
   t.is((body.logs as Line[]).length, 32);
-  // The answer may come before the end is recorded.
-  const kept = await until(async () => {
-    const { body: run } = await ask('GET', `/functions/${fn.id}/invocations/${body.invocation_id}`);
-    return run.status === 'success' && run;
-  });
-  t.true(kept.logs_truncated);
+  t.true((await recorded(ask, fn.id, body.invocation_id)).logs_truncated);
 });
 
 test('no field of a line is taken for the end of the result', async (t) => {

@@ -1,4 +1,5 @@
 import test from 'ava';
+import { until } from '#test/support/until.ts';
 import { useJobsApi } from '#test/jobs/scene.ts';
 import { BusyTime } from '#workers/runtimes/busy-time.ts';
 
@@ -26,7 +27,11 @@ test('an invocation says where its time went, at its end and in its record', asy
   t.true(timings.db >= 200 && timings.db <= Number(body.duration_ms) + 1, JSON.stringify(body));
   t.true(timings.cpu > 0 && timings.queue > 0 && timings.start >= 0);
   t.is(timings.fetch, 0);
-  const kept = await ask('GET', `/functions/${fn.id}/invocations/${body.invocation_id}`);
+  // The answer may come before the end is recorded.
+  const kept = await until(async () => {
+    const record = await ask('GET', `/functions/${fn.id}/invocations/${body.invocation_id}`);
+    return record.body.status === 'success' && record;
+  });
   for (const [name, ms] of Object.entries(timings))
     t.true(Math.abs(((kept.body.timings as Record<string, number>)[name] ?? NaN) - ms) < 0.1 + ms / 1000, name);
   const { body: list } = await ask('GET', `/functions/${fn.id}/invocations`);
