@@ -12,8 +12,13 @@ const code = `exports.handler = async (payload, { log }) => {
 
 type Given = readonly [level: string, message: string, fields?: object];
 
-const invoke = async ({ ask, fn }: ProjectScene, lines: readonly Given[], id = fn.id): Promise<string> =>
-  String((await ask('POST', `/functions/${id}/invoke`, { body: { payload: { lines } } })).body.invocation_id);
+/** A run whose end is recorded: its answer may come before that. */
+const invoke = async ({ ask, fn }: ProjectScene, lines: readonly Given[], id = fn.id): Promise<string> => {
+  const { body } = await ask('POST', `/functions/${id}/invoke`, { body: { payload: { lines } } });
+  const at = `/functions/${id}/invocations/${body.invocation_id}`;
+  await until(async () => !['queued', 'running'].includes(String((await ask('GET', at)).body.status)));
+  return String(body.invocation_id);
+};
 
 interface Line {
   readonly message: string;
