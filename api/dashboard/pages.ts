@@ -24,7 +24,7 @@ const types: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Undefined: it is not built yet. Scripts/dashboard-build.ts makes it whole or not at all. */
+/** Returns undefined until the build is complete; scripts/dashboard-build.ts renames it into place as a whole. */
 const readBuild = (folder: string): Build | undefined => {
   const manifest = path.join(folder, 'manifest.json');
   if (!existsSync(manifest)) return undefined;

@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { reading } from './tables/describe.ts';
 
@@ -70,7 +72,7 @@ with own as materialized (
       'definition', pg_get_triggerdef(t.oid)) order by t.tgname) as list
   from pg_trigger t join relations r on r.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid
   join pg_namespace n on n.oid = p.pronamespace
-  -- Those of the platform are no part of the project's schema.
+  -- Triggers that call functions of the platform belong to the platform, not to the project.
   where not t.tgisinternal and n.nspname !~ '^plinth' group by 1
 ), functions as materialized (
   select json_agg(json_build_object('schema', own.nspname, 'name', p.proname,
@@ -108,13 +110,26 @@ export interface WholeSchema {
   readonly etag: string;
 }
 
+const tooLarge = (error: unknown): unknown =>
+  error instanceof AnswerTooLarge
+    ? new ServiceError('payload_too_large', 'The description of this schema is more than 16 MB.', {
+        hint: 'Ask for one table at a time: GET /projects/{id}/db/tables/{table}/schema.',
+      })
+    : error;
+
 /**
  * Every schema, table, enum and function of a project, as the project itself sees them.
+ * @throws {ServiceError} `payload_too_large`
  * @throws {DataError} with the SQLSTATE as code
  */
-export const readWholeSchema = (db: Pick<ProjectDb, 'use'>, projectId: string): Promise<WholeSchema> =>
-  reading(db, projectId, async (client) => {
-    const { rows } = await runBound(client, { sql: wholeSchema, params: [] });
-    const text = rows[0]?.[0] ?? '{}';
-    return { text, etag: `"${hash('sha256', text, 'base64url').slice(0, 22)}"` };
-  });
+export const readWholeSchema = async (db: Pick<ProjectDb, 'use'>, projectId: string): Promise<WholeSchema> => {
+  try {
+    return await reading(db, projectId, async (client) => {
+      const { rows } = await runBound(client, { sql: wholeSchema, params: [] });
+      const text = rows[0]?.[0] ?? '{}';
+      return { text, etag: `"${hash('sha256', text, 'base64url').slice(0, 22)}"` };
+    });
+  } catch (error) {
+    throw tooLarge(error);
+  }
+};

@@ -39,8 +39,12 @@ const maxTriggers: Readonly<Record<Plan, number>> = { free: 50, pro: 500, enterp
 /** Events a second: a job is cheap, so that it is the most that a webhook may have. */
 const ratePerSecond = 1000;
 
+// One entry of the index for each status: a trigger may have a million failed deliveries.
+const lastOf = (status: string): string =>
+  `(select id, error from webhook_deliveries where webhook_id = w.id and status = '${status}' order by id desc limit 1)`;
+
 const columns = `w.id, w.function_id, w.events[1] as event, w.filter, w.retry, w.is_active, w.created_at,
-  (select d.error from webhook_deliveries d where d.webhook_id = w.id and d.status in ('failed', 'exhausted')
+  (select d.error from (${lastOf('failed')} union all ${lastOf('exhausted')}) as d
    order by d.id desc limit 1) as last_error`;
 
 const present = `webhooks w where w.project_id = $1 and w.function_id = $2 and w.kind = 'function' and w.deleted_at is null`;

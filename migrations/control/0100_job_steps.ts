@@ -13,7 +13,7 @@ alter table jobs
   add column has_steps boolean not null default false,
   -- Why the present run broke off without an end; its next start is no attempt of its own. Null while it runs.
   add column step_wait text check (step_wait in ('sleep', 'event', 'retry', 'crash')),
-  -- What the results of its steps take. It changes with each step, so that no index may have it.
+  -- The bytes of its steps' results. They change with each step, so no index contains this column.
   add column step_bytes integer not null default 0,
   -- The same once the job has ended: what its project stores. Null before.
   add column kept_step_bytes integer,
@@ -34,7 +34,7 @@ create table job_steps (
   -- JSON text, as error: jsonb refuses some characters.
   result text,
   error text,
-  -- Of what waits for an event.
+  -- The project, the event and the filter of a step that waits for an event; of other steps only the project is set.
   project_id uuid not null,
   event text,
   filter_table jsonpath,

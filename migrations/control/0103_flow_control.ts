@@ -27,7 +27,7 @@ alter table jobs
   add column slot_at timestamptz,
   -- The key of which it has the last payload, until it is due.
   add column debounce_key text,
-  -- Of how many jobs this one runs the payloads; null: it is no batch.
+  -- The number of jobs whose payloads this job runs; null: it is not a batch.
   add column batch_size smallint,
   -- The batch that runs its payload. It ends as that does, and has its result.
   add column batch_id uuid;

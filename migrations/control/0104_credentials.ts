@@ -24,7 +24,7 @@ create index personal_tokens_user on personal_tokens (user_id);
 create index personal_tokens_org on personal_tokens (org_id);
 
 create table device_requests (
-  -- Of the device code, which the device keeps to itself.
+  -- The SHA-256 of the device code, which only the device knows.
   hash bytea primary key,
   -- The code that a person types or compares.
   user_code text not null unique,

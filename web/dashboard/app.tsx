@@ -16,7 +16,7 @@ export const App = () => {
   const me = useQuery({ queryKey: ['me'], queryFn: () => call('GET /auth/me', {}) });
   useEffect(() => {
     const forget = (): void => {
-      // Who is signed out already would be asked again and again.
+      // Without this check a signed-out browser would repeat the request in an endless loop.
       if (queries.getQueryData(['me']) !== undefined) void queries.resetQueries({ queryKey: ['me'] });
     };
     globalThis.addEventListener('signed-out', forget);

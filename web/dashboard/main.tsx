@@ -8,7 +8,7 @@ import './style.css';
 
 const retries = 2;
 
-/** What the server refused is refused the next time, too; only a platform that is away or overloaded is asked again. */
+/** Requests are retried only when the platform is unreachable or answers 5xx: a refused request would be refused again. */
 const shouldRetry = (count: number, error: Error): boolean =>
   count < retries && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500);
 

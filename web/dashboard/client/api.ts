@@ -30,7 +30,7 @@ type Name = keyof Operations;
 type Query<N extends Name> = Operations[N]['query'];
 type Body<N extends Name> = Operations[N]['body'];
 
-/** What a call takes; a body and parameters only where the operation has them. */
+/** The input of a call. A body is required exactly where the operation has one. */
 export type CallOptions<N extends Name> = {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Query<N>;

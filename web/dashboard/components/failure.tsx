@@ -13,7 +13,7 @@ interface Detail {
 const detailsOf = (error: ApiError): readonly Detail[] =>
   Array.isArray(error.details) ? (error.details as readonly Detail[]) : [];
 
-/** What went wrong, what to do about it, and the id under which the operators find it. */
+/** Shows an error with its hint and its request id, by which operators find it in the log. */
 export const Failure = ({ error, onRetry }: FailureProps) => {
   const known = error instanceof ApiError ? error : null;
   return (

@@ -19,7 +19,7 @@ interface GridProps {
   readonly rowAt: (row: number) => Readonly<Record<string, unknown>> | undefined;
   /** These rows are in sight. */
   readonly onVisible?: (from: number, to: number) => void;
-  /** Somebody wants to change that cell. Left out: nothing can be changed. */
+  /** Called when the user starts to edit a cell. Without it the grid is read-only. */
   readonly onEdit?: (cell: Cell) => void;
   readonly onSort?: (column: string) => void;
   readonly sorted?: { readonly column: string; readonly isDescending: boolean } | null;
