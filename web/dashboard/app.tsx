@@ -5,8 +5,8 @@ import { ApiError, call } from './client/api.ts';
 import { Failure } from './components/failure.tsx';
 import { Shell } from './components/shell.tsx';
 import { ProjectPages } from './pages/project-pages.tsx';
-import { ProjectsPage } from './pages/projects.tsx';
-import { SignInPage } from './pages/sign-in.tsx';
+import { ProjectsPage } from './pages/projects/projects.tsx';
+import { SignInPage } from './pages/sign-in/sign-in.tsx';
 
 const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401;
 

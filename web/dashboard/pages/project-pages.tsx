@@ -1,65 +1,42 @@
 import { useQuery } from '@tanstack/react-query';
-import { type ReactNode, Suspense, lazy } from 'react';
+import { type ReactNode, Suspense } from 'react';
 import { Link, Route, Switch, useLocation } from 'wouter';
 import { call } from '../client/api.ts';
 import { ProjectContext } from '../client/project.ts';
 import { Failure } from '../components/failure.tsx';
-import { HomePage } from './home.tsx';
-
-const TablesPage = lazy(() => import('./tables.tsx').then((page) => ({ default: page.TablesPage })));
-const SqlPage = lazy(() => import('./sql.tsx').then((page) => ({ default: page.SqlPage })));
-const FunctionsPage = lazy(() => import('./functions.tsx').then((page) => ({ default: page.FunctionsPage })));
-const FunctionPage = lazy(() => import('./function.tsx').then((page) => ({ default: page.FunctionPage })));
-const JobsPage = lazy(() => import('./jobs.tsx').then((page) => ({ default: page.JobsPage })));
-const LogsPage = lazy(() => import('./logs.tsx').then((page) => ({ default: page.LogsPage })));
-const KeysPage = lazy(() => import('./keys.tsx').then((page) => ({ default: page.KeysPage })));
-
-const areas = [
-  ['', 'Home'],
-  ['/tables', 'Tables'],
-  ['/sql', 'SQL'],
-  ['/functions', 'Functions'],
-  ['/jobs', 'Jobs'],
-  ['/logs', 'Logs'],
-  ['/keys', 'API keys'],
-] as const;
+import { groups } from './areas.tsx';
 
 const Navigation = ({ base, name }: { readonly base: string; readonly name: string }) => {
-  const [at] = useLocation();
-  const isHere = (part: string): boolean => (part === '' ? at === base : at.startsWith(`${base}${part}`));
+  const [here] = useLocation();
+  const isHere = (at: string): boolean => (at === '' ? here === base : `${here}/`.startsWith(`${base}${at}/`));
   return (
     <nav className="areas" aria-label={name}>
       <strong>{name}</strong>
-      {areas.map(([part, label]) => (
-        <Link key={part} href={`${base}${part}`} aria-current={isHere(part) ? 'page' : undefined}>
-          {label}
-        </Link>
+      {groups.map(({ label: group, areas }) => (
+        <div key={group} className="group" role="group" aria-label={group}>
+          {areas.map(({ at, label }) => (
+            <Link key={at} href={`${base}${at}`} aria-current={isHere(at) ? 'page' : undefined}>
+              {label}
+            </Link>
+          ))}
+        </div>
       ))}
     </nav>
   );
 };
 
+const routes = groups
+  .flatMap(({ areas }) => areas)
+  .flatMap(({ at, params = '', page, below = {} }) => [...Object.entries(below), [`${at}${params}`, page] as const]);
+
 const Pages = ({ base }: { readonly base: string }): ReactNode => (
   <Suspense fallback={<p className="loading">Loading…</p>}>
     <Switch>
-      <Route path={base}>
-        <HomePage />
-      </Route>
-      <Route path={`${base}/tables/:table?`}>{({ table }) => <TablesPage name={table} />}</Route>
-      <Route path={`${base}/sql`}>
-        <SqlPage />
-      </Route>
-      <Route path={`${base}/functions`}>
-        <FunctionsPage />
-      </Route>
-      <Route path={`${base}/functions/:id`}>{({ id }) => <FunctionPage id={id} />}</Route>
-      <Route path={`${base}/jobs/:id?`}>{({ id }) => <JobsPage id={id} />}</Route>
-      <Route path={`${base}/logs`}>
-        <LogsPage />
-      </Route>
-      <Route path={`${base}/keys`}>
-        <KeysPage />
-      </Route>
+      {routes.map(([at, Page]) => (
+        <Route key={at} path={`${base}${at}`}>
+          {(params) => <Page {...params} />}
+        </Route>
+      ))}
       <Route>
         <p className="empty">There is no such page.</p>
       </Route>

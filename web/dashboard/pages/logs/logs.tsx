@@ -1,10 +1,10 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useSearchParams } from 'wouter';
-import { call } from '../client/api.ts';
-import { fieldOf } from '../client/form.ts';
-import { useProject } from '../client/project.ts';
-import { Failure } from '../components/failure.tsx';
-import { LogLines } from '../components/log-lines.tsx';
+import { call } from '../../client/api.ts';
+import { fieldOf } from '../../client/form.ts';
+import { useProject } from '../../client/project.ts';
+import { Failure } from '../../components/failure.tsx';
+import { LogLines } from '../../components/log-lines.tsx';
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 

@@ -1,10 +1,10 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useSearchParams } from 'wouter';
-import { call } from '../client/api.ts';
-import { textOf } from '../client/exact-json.ts';
-import { atLeast, useProject } from '../client/project.ts';
-import type { Operations } from '../client/types.ts';
-import { Failure } from '../components/failure.tsx';
+import { call } from '../../client/api.ts';
+import { textOf } from '../../client/exact-json.ts';
+import { atLeast, useProject } from '../../client/project.ts';
+import type { Operations } from '../../client/types.ts';
+import { Failure } from '../../components/failure.tsx';
 
 type Query = NonNullable<Operations['GET /projects/{project_id}/jobs']['query']>;
 type Job = Operations['GET /projects/{project_id}/jobs/{job_id}']['answer'];

@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link } from 'wouter';
-import { call } from '../client/api.ts';
-import { fieldOf } from '../client/form.ts';
-import { Copyable } from '../components/copyable.tsx';
-import { Dialog } from '../components/dialog.tsx';
-import { Failure } from '../components/failure.tsx';
+import { call } from '../../client/api.ts';
+import { fieldOf } from '../../client/form.ts';
+import { Copyable } from '../../components/copyable.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { Failure } from '../../components/failure.tsx';
 
 interface NewKeys {
   readonly name: string;

@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { call, send } from '../client/api.ts';
-import { atLeast, useProject } from '../client/project.ts';
-import type { Operations } from '../client/types.ts';
-import { Code } from '../components/code.tsx';
-import { Failure } from '../components/failure.tsx';
-import { type LogLine, LogLines } from '../components/log-lines.tsx';
+import { call, send } from '../../client/api.ts';
+import { atLeast, useProject } from '../../client/project.ts';
+import type { Operations } from '../../client/types.ts';
+import { Code } from '../../components/code.tsx';
+import { Failure } from '../../components/failure.tsx';
+import { type LogLine, LogLines } from '../../components/log-lines.tsx';
 
 type Fn = Operations['GET /projects/{project_id}/functions/{id}']['answer'];
 

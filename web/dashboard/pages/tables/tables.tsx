@@ -1,14 +1,14 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useMemo, useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import { send } from '../client/api.ts';
-import { fieldOf } from '../client/form.ts';
-import { atLeast, useProject } from '../client/project.ts';
-import { isValue, quotedName, restPath } from '../client/rest.ts';
-import { type SchemaTable, useSchema } from '../client/schema.ts';
-import { EditCell } from '../components/edit-cell.tsx';
-import { Failure } from '../components/failure.tsx';
-import { type Cell, Grid } from '../components/grid.tsx';
+import { send } from '../../client/api.ts';
+import { fieldOf } from '../../client/form.ts';
+import { atLeast, useProject } from '../../client/project.ts';
+import { isValue, quotedName, restPath } from '../../client/rest.ts';
+import { type SchemaTable, useSchema } from '../../client/schema.ts';
+import { EditCell } from '../../components/edit-cell.tsx';
+import { Failure } from '../../components/failure.tsx';
+import { type Cell, Grid } from '../../components/grid.tsx';
 
 type Row = Readonly<Record<string, unknown>>;
 

@@ -1,12 +1,12 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
-import { ApiError, call } from '../client/api.ts';
-import { useProject } from '../client/project.ts';
-import { useSchema } from '../client/schema.ts';
-import type { Operations } from '../client/types.ts';
-import { Code, type Completions } from '../components/code.tsx';
-import { Failure } from '../components/failure.tsx';
-import { Grid } from '../components/grid.tsx';
+import { ApiError, call } from '../../client/api.ts';
+import { useProject } from '../../client/project.ts';
+import { useSchema } from '../../client/schema.ts';
+import type { Operations } from '../../client/types.ts';
+import { Code, type Completions } from '../../components/code.tsx';
+import { Failure } from '../../components/failure.tsx';
+import { Grid } from '../../components/grid.tsx';
 
 type Answer = Operations['POST /projects/{project_id}/db/query']['answer'];
 

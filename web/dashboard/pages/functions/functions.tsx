@@ -1,11 +1,11 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { call } from '../client/api.ts';
-import { fieldOf } from '../client/form.ts';
-import { atLeast, useProject } from '../client/project.ts';
-import { Dialog } from '../components/dialog.tsx';
-import { Failure } from '../components/failure.tsx';
+import { call } from '../../client/api.ts';
+import { fieldOf } from '../../client/form.ts';
+import { atLeast, useProject } from '../../client/project.ts';
+import { Dialog } from '../../components/dialog.tsx';
+import { Failure } from '../../components/failure.tsx';
 
 type Language = 'javascript' | 'python';
 

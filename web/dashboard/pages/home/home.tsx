@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { call } from '../client/api.ts';
-import { useProject } from '../client/project.ts';
-import { useSchema } from '../client/schema.ts';
-import { Copyable } from '../components/copyable.tsx';
-import { Failure } from '../components/failure.tsx';
+import { call } from '../../client/api.ts';
+import { useProject } from '../../client/project.ts';
+import { useSchema } from '../../client/schema.ts';
+import { Copyable } from '../../components/copyable.tsx';
+import { Failure } from '../../components/failure.tsx';
 
 interface Step {
   readonly done: boolean;

@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from 'react';
-import { ApiError, call } from '../client/api.ts';
-import { fieldOf } from '../client/form.ts';
-import { Failure } from '../components/failure.tsx';
+import { ApiError, call } from '../../client/api.ts';
+import { fieldOf } from '../../client/form.ts';
+import { Failure } from '../../components/failure.tsx';
 
 interface SignInProps {
   readonly onSignedIn: () => void;

@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { call } from '../client/api.ts';
-import { fieldOf } from '../client/form.ts';
-import { atLeast, useProject } from '../client/project.ts';
-import { Copyable } from '../components/copyable.tsx';
-import { Confirm, Dialog } from '../components/dialog.tsx';
-import { Failure } from '../components/failure.tsx';
+import { call } from '../../client/api.ts';
+import { fieldOf } from '../../client/form.ts';
+import { atLeast, useProject } from '../../client/project.ts';
+import { Copyable } from '../../components/copyable.tsx';
+import { Confirm, Dialog } from '../../components/dialog.tsx';
+import { Failure } from '../../components/failure.tsx';
 
 interface KeyName {
   readonly id: string;

@@ -1,0 +1,70 @@
+import { type ComponentType, lazy } from 'react';
+
+/*
+ * Every page of a project: its address below the project's, and its name in the navigation. A new page is a folder
+ * here and a line in this list.
+ */
+
+type Params = Readonly<Record<string, string | undefined>>;
+
+/** A page that is loaded when it is opened first. Its properties are the parameters of its address. */
+const page = <P,>(load: () => Promise<ComponentType<P>>): ComponentType<Params> =>
+  lazy(async () => ({ default: (await load()) as ComponentType<Params> }));
+
+interface Area {
+  /** The name in the navigation. */
+  readonly label: string;
+  /** Where it begins, below the project's address. */
+  readonly at: string;
+  /** The parameters of its address. */
+  readonly params?: string;
+  readonly page: ComponentType<Params>;
+  /** Pages below it that stand in no navigation: address and page. */
+  readonly below?: Readonly<Record<string, ComponentType<Params>>>;
+}
+
+interface Group {
+  readonly label: string;
+  readonly areas: readonly Area[];
+}
+
+export const groups: readonly Group[] = [
+  {
+    label: 'Project',
+    areas: [{ label: 'Home', at: '', page: page(async () => (await import('./home/home.tsx')).HomePage) }],
+  },
+  {
+    label: 'Data',
+    areas: [
+      {
+        label: 'Tables',
+        at: '/tables',
+        params: '/:name?',
+        page: page(async () => (await import('./tables/tables.tsx')).TablesPage),
+      },
+      { label: 'SQL', at: '/sql', page: page(async () => (await import('./sql/sql.tsx')).SqlPage) },
+    ],
+  },
+  {
+    label: 'Work',
+    areas: [
+      {
+        label: 'Functions',
+        at: '/functions',
+        page: page(async () => (await import('./functions/functions.tsx')).FunctionsPage),
+        below: { '/functions/:id': page(async () => (await import('./functions/function.tsx')).FunctionPage) },
+      },
+      {
+        label: 'Jobs',
+        at: '/jobs',
+        params: '/:id?',
+        page: page(async () => (await import('./jobs/jobs.tsx')).JobsPage),
+      },
+      { label: 'Logs', at: '/logs', page: page(async () => (await import('./logs/logs.tsx')).LogsPage) },
+    ],
+  },
+  {
+    label: 'Settings',
+    areas: [{ label: 'API keys', at: '/keys', page: page(async () => (await import('./keys/keys.tsx')).KeysPage) }],
+  },
+];
