@@ -1,38 +1,12 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import test from 'ava';
-import type { Page } from 'playwright-core';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { addMember } from '#test/support/members.ts';
-import { fits, inBrowser, picture, useBrowser } from '../ops/browser.ts';
+import { inBrowser, useBrowser } from '../ops/browser.ts';
+import { axeFaults, looksRight, runSql, signIn } from './browse.ts';
 import { useDashboard } from './scene.ts';
 
 const { platform } = useDashboard(test);
 const open = useBrowser();
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-/** The faults that axe finds; it is evaluated by the browser itself, which the page's policy does not bind. */
-const axeFaults = async (page: Page): Promise<string[]> => {
-  await page.evaluate(axe);
-  const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
-    'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })',
-  );
-  return found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html ?? ''}`);
-};
-
-const signIn = async (page: Page, { email, password }: { email: string; password: string }): Promise<void> => {
-  await page.getByLabel('E-mail').fill(email);
-  await page.getByLabel('Password').fill(password);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-};
-
-const runSql = async (page: Page, sql: string): Promise<void> => {
-  await page.locator('.cm-content').click();
-  await page.keyboard.press('Control+A');
-  await page.keyboard.insertText(sql);
-  await page.keyboard.press('Control+Enter');
-};
 
 inBrowser('a person signs up, makes a project and a table, changes a cell, and runs a function', async (t) => {
   t.timeout(longTestMs);
@@ -50,8 +24,7 @@ inBrowser('a person signs up, makes a project and a table, changes a cell, and r
   await page.getByRole('button', { name: 'I have saved them' }).click();
   await page.getByRole('link', { name: /onerror/ }).click();
   await page.getByText('First steps').waitFor();
-  t.deepEqual(await axeFaults(page), []);
-  await picture(page, 'dashboard-home');
+  await looksRight(t, page, 'home');
 
   await page.getByRole('link', { name: 'SQL' }).click();
   await runSql(page, 'create table "a <b>" (id bigint primary key, "naïve ""name" text)');
@@ -72,8 +45,7 @@ inBrowser('a person signs up, makes a project and a table, changes a cell, and r
   await page.getByRole('link', { name: 'Tables' }).click();
   await page.getByRole('link', { name: 'a <b>' }).click();
   await page.getByText('9007199254740993', { exact: true }).waitFor();
-  t.deepEqual(await axeFaults(page), []);
-  await picture(page, 'dashboard-table');
+  await looksRight(t, page, 'table');
   await page.getByRole('grid').focus();
   for (const key of ['ArrowDown', 'ArrowRight', 'Enter']) await page.keyboard.press(key);
   await page.getByRole('dialog').getByRole('textbox').fill('changed by hand');
@@ -96,16 +68,12 @@ inBrowser('a person signs up, makes a project and a table, changes a cell, and r
       .getByText(/called with/)
       .isVisible(),
   );
-  t.deepEqual(await axeFaults(page), []);
-  await picture(page, 'dashboard-function');
+  await looksRight(t, page, 'function');
   for (const area of ['Jobs', 'Logs', 'API keys']) {
     await page.getByRole('link', { name: area, exact: true }).click();
     await page.getByRole('heading', { level: 1, name: area }).waitFor();
-    t.deepEqual(await axeFaults(page), [], area);
+    await looksRight(t, page, area);
   }
-  await page.setViewportSize({ width: 360, height: 780 });
-  t.true(await fits(page));
-  await picture(page, 'dashboard-narrow');
   t.deepEqual([...hosts], [new URL(platform().base).host]);
   // The two refusals that a person saw: nobody was signed in, and the column is not there.
   t.deepEqual(

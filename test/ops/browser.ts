@@ -58,7 +58,7 @@ export const signIn = async (page: Page): Promise<void> => {
 /** Pictures for a person to look at, when a folder for them is named. */
 export const picture = async (page: Page, name: string): Promise<void> => {
   const folder = optionalTestEnv('PLINTH_TEST_PICTURES');
-  if (folder !== undefined) await page.screenshot({ path: `${folder}/ops-${name}.png`, fullPage: true });
+  if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
 };
 
 /** Whether nothing sticks out at the side. */

@@ -6,6 +6,7 @@ import type { Operations } from '../../client/types.ts';
 import { Code } from '../../components/code.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { type LogLine, LogLines } from '../../components/log-lines.tsx';
+import { Table } from '../../components/table.tsx';
 
 type Fn = Operations['GET /projects/{project_id}/functions/{id}']['answer'];
 
@@ -104,35 +105,23 @@ const Invocations = ({ fn }: { readonly fn: Fn }) => {
   });
   if (invocations.error) return <Failure error={invocations.error} />;
   return (
-    <table>
-      <caption>Latest runs</caption>
-      <thead>
-        <tr>
-          <th scope="col">Started</th>
-          <th scope="col">Status</th>
-          <th scope="col">Trigger</th>
-          <th scope="col">Took</th>
-          <th scope="col">Where the time went (ms)</th>
+    <Table caption="Latest runs" columns={['Started', 'Status', 'Trigger', 'Took', 'Where the time went (ms)']}>
+      {invocations.data?.invocations.map((run) => (
+        <tr key={run.id}>
+          <td>{run.started_at === null ? '–' : new Date(run.started_at).toLocaleString()}</td>
+          <td className={run.status === 'success' ? 'good' : 'bad'}>{run.status}</td>
+          <td>{run.trigger}</td>
+          <td>{run.duration_ms === null ? '–' : `${run.duration_ms} ms`}</td>
+          <td>
+            {run.timings === null
+              ? '–'
+              : Object.entries(run.timings)
+                  .map(([part, ms]) => `${part} ${Math.round(ms)}`)
+                  .join(' · ')}
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {invocations.data?.invocations.map((run) => (
-          <tr key={run.id}>
-            <td>{run.started_at === null ? '–' : new Date(run.started_at).toLocaleString()}</td>
-            <td className={run.status === 'success' ? 'good' : 'bad'}>{run.status}</td>
-            <td>{run.trigger}</td>
-            <td>{run.duration_ms === null ? '–' : `${run.duration_ms} ms`}</td>
-            <td>
-              {run.timings === null
-                ? '–'
-                : Object.entries(run.timings)
-                    .map(([part, ms]) => `${part} ${Math.round(ms)}`)
-                    .join(' · ')}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 };
 

@@ -6,6 +6,7 @@ import { fieldOf } from '../../client/form.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
+import { Table } from '../../components/table.tsx';
 
 type Language = 'javascript' | 'python';
 
@@ -92,32 +93,21 @@ export const FunctionsPage = () => {
         <p className="empty">No function yet. A function runs your code in a sandbox, with the database at hand.</p>
       )}
       {functions.data !== undefined && functions.data.total > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Language</th>
-              <th scope="col">Who may call</th>
-              <th scope="col">Version</th>
-              <th scope="col">Changed</th>
+        <Table caption="Functions" isCaptionHidden columns={['Name', 'Language', 'Who may call', 'Version', 'Changed']}>
+          {functions.data.functions.map((fn) => (
+            <tr key={fn.id}>
+              <td>
+                <Link href={`/projects/${project.id}/functions/${fn.id}`}>{fn.name}</Link>
+              </td>
+              <td>{fn.language}</td>
+              <td>{fn.access}</td>
+              <td>{fn.version}</td>
+              <td>
+                <time dateTime={fn.updated_at}>{new Date(fn.updated_at).toLocaleString()}</time>
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {functions.data.functions.map((fn) => (
-              <tr key={fn.id}>
-                <td>
-                  <Link href={`/projects/${project.id}/functions/${fn.id}`}>{fn.name}</Link>
-                </td>
-                <td>{fn.language}</td>
-                <td>{fn.access}</td>
-                <td>{fn.version}</td>
-                <td>
-                  <time dateTime={fn.updated_at}>{new Date(fn.updated_at).toLocaleString()}</time>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+          ))}
+        </Table>
       )}
       {isNew && <NewFunction onClose={() => setNew(false)} />}
     </>

@@ -5,6 +5,7 @@ import { textOf } from '../../client/exact-json.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import type { Operations } from '../../client/types.ts';
 import { Failure } from '../../components/failure.tsx';
+import { Table } from '../../components/table.tsx';
 
 type Query = NonNullable<Operations['GET /projects/{project_id}/jobs']['query']>;
 type Job = Operations['GET /projects/{project_id}/jobs/{job_id}']['answer'];
@@ -40,29 +41,17 @@ const reasons: Readonly<Record<NonNullable<Job['waiting_reason']>, string>> = {
 const timeOf = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString());
 
 const Steps = ({ steps }: Pick<Job, 'steps'>) => (
-  <table>
-    <caption>Steps</caption>
-    <thead>
-      <tr>
-        <th scope="col">Step</th>
-        <th scope="col">Status</th>
-        <th scope="col">Attempt</th>
-        <th scope="col">Started</th>
-        <th scope="col">Result</th>
+  <Table caption="Steps" columns={['Step', 'Status', 'Attempt', 'Started', 'Result']}>
+    {steps.map((step) => (
+      <tr key={step.name}>
+        <td>{step.name}</td>
+        <td className={step.status === 'failed' ? 'bad' : ''}>{step.status}</td>
+        <td>{step.attempt}</td>
+        <td>{timeOf(step.started_at)}</td>
+        <td className="one-line">{step.error?.message ?? textOf(step.result)}</td>
       </tr>
-    </thead>
-    <tbody>
-      {steps.map((step) => (
-        <tr key={step.name}>
-          <td>{step.name}</td>
-          <td className={step.status === 'failed' ? 'bad' : ''}>{step.status}</td>
-          <td>{step.attempt}</td>
-          <td>{timeOf(step.started_at)}</td>
-          <td className="one-line">{step.error?.message ?? textOf(step.result)}</td>
-        </tr>
-      ))}
-    </tbody>
-  </table>
+    ))}
+  </Table>
 );
 
 const JobDetail = ({ id }: { readonly id: string }) => {
@@ -175,30 +164,19 @@ const JobList = () => {
         <span className="muted">{jobs.data?.total.toLocaleString('en')} jobs</span>
       </div>
       {jobs.error && <Failure error={jobs.error} onRetry={() => void jobs.refetch()} />}
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Accepted</th>
-            <th scope="col">Kind</th>
-            <th scope="col">Status</th>
-            <th scope="col">Attempt</th>
-            <th scope="col">Error</th>
+      <Table caption="Jobs" isCaptionHidden columns={['Accepted', 'Kind', 'Status', 'Attempt', 'Error']}>
+        {jobs.data?.jobs.map((job) => (
+          <tr key={job.id}>
+            <td>
+              <Link href={`/projects/${project.id}/jobs/${job.id}`}>{timeOf(job.created_at)}</Link>
+            </td>
+            <td>{job.type}</td>
+            <td className={job.status === 'succeeded' ? 'good' : ''}>{job.status}</td>
+            <td>{job.attempt}</td>
+            <td className="one-line">{job.error?.message}</td>
           </tr>
-        </thead>
-        <tbody>
-          {jobs.data?.jobs.map((job) => (
-            <tr key={job.id}>
-              <td>
-                <Link href={`/projects/${project.id}/jobs/${job.id}`}>{timeOf(job.created_at)}</Link>
-              </td>
-              <td>{job.type}</td>
-              <td className={job.status === 'succeeded' ? 'good' : ''}>{job.status}</td>
-              <td>{job.attempt}</td>
-              <td className="one-line">{job.error?.message}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
       {jobs.data?.total === 0 && <p className="empty">There is no such job.</p>}
     </>
   );

@@ -6,6 +6,7 @@ import { atLeast, useProject } from '../../client/project.ts';
 import { Copyable } from '../../components/copyable.tsx';
 import { Confirm, Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
+import { Table } from '../../components/table.tsx';
 
 interface KeyName {
   readonly id: string;
@@ -67,38 +68,31 @@ export const KeysPage = () => {
         <p className="muted">Keys are made and deleted by admins and owners.</p>
       )}
       {(keys.error ?? make.error) && <Failure error={keys.error ?? make.error} />}
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Kind</th>
-            <th scope="col">Key</th>
-            <th scope="col">Made</th>
-            {mayChange && <th scope="col">Delete</th>}
-          </tr>
-        </thead>
-        <tbody>
-          {keys.data?.api_keys.map((key) => (
-            <tr key={key.id}>
-              <td>{key.name}</td>
-              <td>{key.kind}</td>
+      <Table
+        caption="API keys"
+        isCaptionHidden
+        columns={['Name', 'Kind', 'Key', 'Made', ...(mayChange ? ['Delete'] : [])]}
+      >
+        {keys.data?.api_keys.map((key) => (
+          <tr key={key.id}>
+            <td>{key.name}</td>
+            <td>{key.kind}</td>
+            <td>
+              <code>
+                {key.prefix}…{key.last_four}
+              </code>
+            </td>
+            <td>{new Date(key.created_at).toLocaleString()}</td>
+            {mayChange && (
               <td>
-                <code>
-                  {key.prefix}…{key.last_four}
-                </code>
+                <button type="button" onClick={() => setRemoving(key)} aria-label={`Delete ${key.name}`}>
+                  Delete
+                </button>
               </td>
-              <td>{new Date(key.created_at).toLocaleString()}</td>
-              {mayChange && (
-                <td>
-                  <button type="button" onClick={() => setRemoving(key)} aria-label={`Delete ${key.name}`}>
-                    Delete
-                  </button>
-                </td>
-              )}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+            )}
+          </tr>
+        ))}
+      </Table>
       {make.data?.api_key !== undefined && (
         <Dialog title={`The key ${make.data.name}`} onClose={() => make.reset()}>
           <p>It is shown once.</p>
