@@ -50,3 +50,11 @@ export const page = z.object({ limit: wholeNumber(50, 1, 200), offset: wholeNumb
 /** Marks a field that is shown once: a replay of the same request leaves it out. */
 export const shownOnce = <T extends z.ZodType>(schema: T): z.ZodOptional<T> =>
   schema.optional().meta({ shownOnce: true });
+
+/** An object whose schema has a name in the OpenAPI document (`components.schemas`); names are unique. */
+export const namedObject = <Fields extends z.core.$ZodLooseShape>(name: string, fields: Fields) =>
+  z.object(fields).meta({ id: name });
+
+/** The same for what callers send: unknown fields are refused. */
+export const namedBody = <Fields extends z.core.$ZodLooseShape>(name: string, fields: Fields) =>
+  z.strictObject(fields).meta({ id: name });

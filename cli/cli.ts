@@ -7,6 +7,7 @@ import { isLoopback, linkedRoot, readLink, readUrl } from './link.ts';
 import type { Output } from './output.ts';
 import { type Terminal, confirm } from './prompts.ts';
 import { cleanLine, didYouMean } from './text.ts';
+import type { Schemas } from './types.ts';
 
 /** The surroundings of a command. */
 export interface Cli {
@@ -101,17 +102,7 @@ export const call = async <T>(target: Target, where: string, request?: Request):
   jsonOf<T>(target, await send(target, where, request));
 
 /** A project as the API answers it. */
-export interface Project {
-  readonly id: string;
-  readonly ref: string;
-  readonly name: string;
-  readonly slug: string;
-  readonly org_id: string;
-  readonly plan: string;
-  readonly status: string;
-  readonly rest_url: string;
-  readonly created_at: string;
-}
+export type Project = Schemas['Project'];
 
 const pageSize = 200;
 

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Failure, exits, failed, systemCode } from './errors.ts';
 import { fileFailure, readJsonFile, writeWhole } from './files.ts';
 import { type Target, jsonOf, send } from './http.ts';
+import type { Schemas } from './types.ts';
 
 /** A sign-in to one platform. */
 export interface SignIn {
@@ -132,12 +133,7 @@ export const forgetSignIn = (env: Env, url: string): Promise<void> =>
   });
 
 /** The answer to a sign-in. */
-export interface LoginAnswer {
-  readonly access_token: string;
-  readonly refresh_token: string;
-  readonly expires_in: number;
-  readonly user: { readonly email: string };
-}
+export type LoginAnswer = Schemas['SignedIn'];
 
 export const signInOf = (answer: LoginAnswer): SignIn => ({
   access_token: answer.access_token,

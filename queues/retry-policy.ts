@@ -24,7 +24,8 @@ export const retryPolicy = z
   .refine(({ base_ms: base, max_ms: max }) => base <= max, {
     path: ['max_ms'],
     error: 'must not be less than base_ms',
-  });
+  })
+  .meta({ id: 'RetryPolicy' });
 
 export type RetryPolicy = z.output<typeof retryPolicy>;
 

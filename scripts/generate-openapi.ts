@@ -5,7 +5,12 @@ import { openapiOf } from '#api/docs/openapi.ts';
 import { type ApiDocument, webTypes } from './web-types.ts';
 
 const text = `${JSON.stringify(openapiOf(endpoints), null, 2)}\n`;
-const files = { 'docs/openapi.json': text, 'web/dashboard/client/types.ts': webTypes(JSON.parse(text) as ApiDocument) };
+const document = JSON.parse(text) as ApiDocument;
+const files = {
+  'docs/openapi.json': text,
+  'web/dashboard/client/types.ts': webTypes(document, false),
+  'cli/types.ts': webTypes(document, true),
+};
 
 for (const [name, content] of Object.entries(files)) {
   const file = path.join(import.meta.dirname, '..', name);

@@ -1,5 +1,5 @@
 /*
- * Makes web/dashboard/client/types.ts: the requests and answers of the operations of an OpenAPI document, as TypeScript.
+ * Makes web/dashboard/client/types.ts and cli/types.ts: the requests and answers of the operations of an OpenAPI document, as TypeScript.
  * The generators in the registry need the compiler's programming interface of TypeScript 5; the project has TypeScript 7,
  * and JSON Schema as zod writes it is few kinds of schema.
  */
@@ -117,15 +117,36 @@ const operationsOf = (document: ApiDocument): string[] =>
       }),
     );
 
-/** The text of the file with the types. */
-export const webTypes = (document: ApiDocument): string => {
+/** The names that a text of types refers to. */
+const mentioned = (text: string): string[] => [...text.matchAll(/Schemas\["(\w+)"\]/g)].map(([, name = '']) => name);
+
+/** The named schemas that the types need, those that they need among them. */
+const neededSchemas = (document: ApiDocument, operations: string): string[] => {
+  const known = document.components?.schemas ?? {};
+  const types = new Map<string, string>();
+  const open = mentioned(operations);
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    const schema = known[name];
+    if (schema === undefined || types.has(name)) continue;
+    types.set(name, typeOf(schema));
+    open.push(...mentioned(types.get(name) ?? ''));
+  }
+  return [...types]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, type]) => `  ${JSON.stringify(name)}: ${type};`);
+};
+
+/** The text of the file with the types. @param exportsSchemas whether other files name schemas, too */
+export const webTypes = (document: ApiDocument, exportsSchemas: boolean): string => {
   const operations = operationsOf(document).join('\n');
-  const schemas = Object.entries(document.components?.schemas ?? {})
-    .map(([name, schema]) => `  ${JSON.stringify(name)}: ${typeOf(schema)};`)
-    .join('\n');
+  const schemas = neededSchemas(document, operations).join('\n');
   return [
     '// Made from docs/openapi.json by `npm run openapi`.',
-    ...(operations.includes('Schemas[') ? [`interface Schemas {\n${schemas}\n}\n`] : []),
+    ...(schemas === ''
+      ? []
+      : [
+          `/** The named schemas of the document. */\n${exportsSchemas ? 'export ' : ''}interface Schemas {\n${schemas}\n}\n`,
+        ]),
     '/** The request and the answer of each operation. */',
     `export interface Operations {\n${operations}\n}\n`,
   ].join('\n');

@@ -22,6 +22,7 @@ import {
   toolName,
   topP,
 } from './shapes.ts';
+import { namedObject } from '#api/fields.ts';
 
 /**
  * Requests as OpenAI's clients write them: what they know and we do not goes on to providers that speak the same
@@ -178,7 +179,7 @@ export const completionAnswer = z
   })
   .describe('As OpenAI answers; with `stream` its chunks as server-sent events.');
 
-export const modelAnswer = z.object({
+export const modelAnswer = namedObject('OpenAiModel', {
   id: z.string(),
   object: z.literal('model'),
   created: z.int(),

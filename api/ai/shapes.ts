@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { providerNames } from '#domain/ai/providers/providers.ts';
-import { text } from '../fields.ts';
+import { namedObject, namedBody, text } from '../fields.ts';
 
 /** Chats and embeddings as clients send them (interface, AI; contract, section 8). */
 
@@ -63,7 +63,7 @@ const content = z.union([z.string(), z.array(part).min(1).max(maxParts)], conten
 
 const name = z.string().min(1).max(128).optional();
 
-const toolCall = z.strictObject({ ...toolCallFields, function: z.strictObject(calledFunction) });
+const toolCall = namedBody('ToolCall', { ...toolCallFields, function: z.strictObject(calledFunction) });
 
 /** An assistant's message has text, tool calls, or both. */
 export const hasContent = (message: { content?: unknown; tool_calls?: unknown }): boolean =>
@@ -101,7 +101,7 @@ const responseFormat = z.discriminatedUnion('type', [
 
 const chatMessages = z.array(message).min(1).max(maxMessages);
 
-export const chatBody = z.strictObject({
+export const chatBody = namedBody('ChatRequest', {
   model,
   messages: chatMessages,
   temperature: temperature.optional(),
@@ -124,7 +124,7 @@ export const embeddingsBody = z.strictObject({
 
 const provider = z.enum(providerNames);
 
-const usage = z.object({
+const usage = namedObject('AiUsage', {
   prompt_tokens: z.int(),
   completion_tokens: z.int(),
   prompt_tokens_details: z
@@ -140,7 +140,7 @@ const usage = z.object({
 
 const finishReason = z.enum(['stop', 'length', 'tool_calls', 'content_filter']);
 
-export const chatAnswer = z.object({
+export const chatAnswer = namedObject('ChatAnswer', {
   content: z.string(),
   model: z.string(),
   provider,
@@ -176,7 +176,7 @@ export const applyBody = z.strictObject({
   approved: z.unknown().optional().describe('Has to be true: a person has seen the statement and wants it.'),
 });
 
-const reason = z.object({
+const reason = namedObject('RefusedStatement', {
   rule: z.string(),
   message: z.string(),
   at: z.int().optional().describe('Where in the text, in characters from 1 on.'),

@@ -3,7 +3,7 @@ import type { Document } from '#domain/vectors/documents.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { parseExactJson } from '#lib/json.ts';
-import { id, text } from '../fields.ts';
+import { id, namedObject, text } from '../fields.ts';
 
 /** Vectors as their project sees them (contract, section 8). */
 
@@ -46,7 +46,7 @@ export const newCollection = z.strictObject({
   dimensions: z.int().min(1).describe('At most 16,000.'),
 });
 
-export const collection = z.object({
+export const collection = namedObject('VectorCollection', {
   name: z.string(),
   dimensions: z.int(),
   document_count: z.int(),

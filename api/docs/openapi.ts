@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { errorStatus } from '#lib/errors.ts';
 import type { Access } from '#api/access.ts';
 import type { Endpoint } from '#api/endpoint.ts';
+import { hoisted, inlined } from './components.ts';
 import { type PathValue, needOf, pathValueOf } from './example-needs.ts';
 import { areaName, exampleOf } from './examples.ts';
 
@@ -93,12 +94,13 @@ const responsesOf = ({ status, response, mediaType, summary, work }: Endpoint): 
 // An empty body counts as an empty object.
 const requestBodyOf = (endpoint: Endpoint, body: z.ZodType): Json => {
   const schema = schemaOf(body);
-  const example = exampleOf(endpoint, schema);
+  const whole = inlined(schema);
+  const example = exampleOf(endpoint, whole);
   const content = { schema, ...(example !== undefined && { example }) };
   const need = needOf(endpoint);
   return {
     ...(need !== undefined && { description: need }),
-    required: Array.isArray(schema['required']),
+    required: Array.isArray(whole['required']),
     content: { 'application/json': content },
   };
 };
@@ -184,12 +186,13 @@ export const openapiOf = (endpoints: readonly Endpoint[]): Json => {
   const paths: Record<string, Json> = {};
   for (const endpoint of endpoints)
     paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: operationOf(endpoint, endpoints) };
+  const { document, schemas } = hoisted(paths);
   return {
     openapi: '3.1.0',
     info: { title: 'plinth', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
     servers: [{ url: '/' }],
     tags: [...new Set(endpoints.map(({ area }) => areaName(area)))].map((name) => ({ name })),
-    paths,
-    components,
+    paths: document,
+    components: { ...components, schemas: { ...components.schemas, ...schemas } },
   };
 };

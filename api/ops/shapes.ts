@@ -4,7 +4,7 @@ import type { FoundJob } from '#domain/ops/search.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { sandboxLevels } from '#queues/function-invoke.ts';
 import type { Deps } from '#api/deps.ts';
-import { id, instant, text, wholeNumber } from '#api/fields.ts';
+import { id, instant, namedObject, text, wholeNumber } from '#api/fields.ts';
 
 /** The schemas that the operators' endpoints share. */
 
@@ -34,7 +34,7 @@ export const page = z.object({
 const count = z.int().nonnegative();
 const rate = z.object({ minute: count, hour: count }).describe('In the last minute and the last hour.');
 
-export const queue = z.object({
+export const queue = namedObject('OpsQueue', {
   type: z.string(),
   pool: z.string(),
   open: z.boolean().nullable().describe('False while the gate is rebuilt from Postgres.'),
@@ -72,7 +72,7 @@ const runningJob = z.object({
 /** How well functions are fenced in, by language. */
 export const sandboxFacts = z.record(z.string(), z.enum(sandboxLevels));
 
-export const worker = z.object({
+export const worker = namedObject('Worker', {
   id: z.string(),
   name: z.string(),
   started_at: instant,
@@ -88,7 +88,7 @@ export const snapshot = z.object({
   workers: z.array(worker).readonly(),
 });
 
-export const foundJob = z.object({
+export const foundJob = namedObject('OpsJob', {
   id,
   project_id: id,
   project_ref: z.string().nullable(),

@@ -2,13 +2,13 @@ import { z } from 'zod';
 import { createApiKey, deleteApiKey, listApiKeys, rollApiKey } from '#domain/projects/api-keys.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, instant, name, page, shownOnce } from '../fields.ts';
+import { id, instant, name, namedObject, page, shownOnce } from '../fields.ts';
 
 const area = 'api-keys';
 
 const kind = z.enum(['secret', 'publishable']);
 
-const key = z.object({
+const key = namedObject('ApiKey', {
   id,
   name: z.string(),
   kind,
@@ -18,7 +18,10 @@ const key = z.object({
   created_at: instant,
 });
 
-const created = key.extend({ api_key: shownOnce(z.string()).describe('The key. It appears here only.') });
+const created = namedObject('ApiKeyWithSecret', {
+  ...key.shape,
+  api_key: shownOnce(z.string()).describe('The key. It appears here only.'),
+});
 
 const projectPath = z.object({ project_id: id });
 const keyPath = z.object({ project_id: id, key_id: id });

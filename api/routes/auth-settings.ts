@@ -13,7 +13,7 @@ import { ServiceError } from '#lib/errors.ts';
 import { inProject } from '../access.ts';
 import type { BaseCall, ProjectCall } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, text } from '../fields.ts';
+import { id, namedObject, text } from '../fields.ts';
 
 const area = 'auth';
 const path = '/projects/{project_id}/auth/settings';
@@ -74,7 +74,7 @@ const color = z
   .nullable()
   .describe('The colour of buttons on the hosted pages.');
 
-const settings = z.object({
+const settings = namedObject('AuthSettings', {
   signup,
   password_min: passwordMin,
   breached_passwords: breachedPasswords,

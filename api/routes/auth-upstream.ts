@@ -13,7 +13,7 @@ import { everyone, inProject } from '../access.ts';
 import { authByUser, authCommon, authRoot, signInCallOf, userOf } from '../auth-call.ts';
 import type { BaseCall } from '../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
-import { id, instant, text } from '../fields.ts';
+import { id, instant, namedObject, text } from '../fields.ts';
 import { restUrl } from '../http/rest-url.ts';
 import { htmlType } from '../pages/html.ts';
 import { leadIn, leadTo, withFragment, withQuery } from '../pages/lead.ts';
@@ -31,7 +31,7 @@ const address = text(2048, 1).refine((given) => /^https?:$/.test(URL.parse(given
   error: 'must be a web address',
 });
 
-const shown = z.object({
+const shown = namedObject('AuthProvider', {
   provider: z.string(),
   client_id: z.string(),
   client_secret: z.string().describe('Masked.'),

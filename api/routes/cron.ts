@@ -16,7 +16,7 @@ import { parseExactJson } from '#lib/json.ts';
 import { retryPolicy } from '#queues/retry-policy.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, instant, name, page, text } from '../fields.ts';
+import { id, instant, name, namedObject, page, text } from '../fields.ts';
 
 const area = 'cron';
 
@@ -65,7 +65,7 @@ const fields = {
     .describe('A run that has not succeeded so long after its fire is the event cron.missed; null: none.'),
 };
 
-const run = z.object({
+const run = namedObject('CronRun', {
   id,
   fire_at: instant,
   trigger: z.enum(['schedule', 'manual']),
@@ -78,7 +78,7 @@ const run = z.object({
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
 
-const schedule = z.object({
+const schedule = namedObject('Schedule', {
   id,
   ...fields,
   payload: z.unknown(),

@@ -6,7 +6,7 @@ import { dumpSchema } from '#domain/database/schema-sql/schema-sql.ts';
 import { typesOfProject } from '#domain/database/types.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
-import { id, instant, page, text } from '../fields.ts';
+import { id, instant, namedObject, page, text } from '../fields.ts';
 import { onceOf } from '../idempotency.ts';
 
 const area = 'database';
@@ -100,7 +100,7 @@ const migrationEndpoints: readonly Endpoint[] = [
 
 const maxScriptLength = 50 * 1024 * 1024;
 
-const scriptResult = z.object({
+const scriptResult = namedObject('ScriptResult', {
   command: z.string().nullable(),
   row_count: z.int().describe('What came back, or what was changed.'),
   fields: z.array(z.object({ name: z.string(), type: z.string() })),

@@ -16,7 +16,7 @@ import { EgressRefused } from '#lib/egress/failures.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, instant, text } from '../fields.ts';
+import { id, instant, namedObject, text } from '../fields.ts';
 import { emailTemplateEndpoints } from './email/templates.ts';
 
 const area = 'email';
@@ -55,7 +55,7 @@ const settingsBody = z.strictObject({
     .nullish(),
 });
 
-const shownSettings = z.object({
+const shownSettings = namedObject('SmtpSettings', {
   host: z.string(),
   port: z.int(),
   username: z.string(),

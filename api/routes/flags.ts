@@ -10,7 +10,7 @@ import { ServiceError, notFound } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, instant, page, wholeNumber } from '../fields.ts';
+import { id, instant, namedObject, page, wholeNumber } from '../fields.ts';
 import {
   context,
   definitionOf,
@@ -61,7 +61,7 @@ const nameOf = ({ params, query }: { params: z.output<typeof flagPath>; query: z
   key: params.key,
 });
 
-const version = z.object({
+const version = namedObject('FlagVersion', {
   version: z.int(),
   changed_at: instant,
   changed_by: z.unknown(),
@@ -69,7 +69,7 @@ const version = z.object({
   after: z.unknown(),
 });
 
-const schedule = z.object({
+const schedule = namedObject('FlagSchedule', {
   id,
   at: instant,
   patch: z.unknown(),

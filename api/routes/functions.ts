@@ -23,7 +23,7 @@ import { retryPolicy } from '#queues/retry-policy.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
-import { id, name, page, text } from '../fields.ts';
+import { id, name, namedBody, page, text } from '../fields.ts';
 import { deployBody, filesField } from '#api/shapes/function-files.ts';
 import {
   detailedFunction,
@@ -150,7 +150,7 @@ const sourceFields = {
     .describe('Path of the file with the handler. Left out: index.ts, index.js or index.mjs; main.py or index.py.'),
 };
 
-const newFunction = z.strictObject({
+const newFunction = namedBody('NewFunction', {
   name,
   language: z.enum(['javascript', 'python']),
   ...codeFields,
@@ -167,7 +167,7 @@ const newFunction = z.strictObject({
   env_vars: envVars.default({}),
 });
 
-const changedFunction = z.strictObject({
+const changedFunction = namedBody('FunctionChange', {
   name: name.optional(),
   ...z.object(codeFields).partial().shape,
   ...sourceFields,

@@ -18,12 +18,12 @@ import { notFound } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id } from '../fields.ts';
+import { id, namedObject } from '../fields.ts';
 import { subscribeAfter } from '#api/streams/subscribe-after.ts';
 
 const area = 'integrations';
 
-const integration = z.object({
+const integration = namedObject('Integration', {
   provider: z.enum(providerNames),
   category: z.enum(['messaging', 'email', 'payments']),
   configured: z.boolean(),

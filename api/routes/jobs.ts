@@ -14,7 +14,7 @@ import { projectProvision } from '#queues/project-provision.ts';
 import { type InProject, inProject, withKey } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, page, text } from '../fields.ts';
+import { id, namedObject, page, text } from '../fields.ts';
 import { jobEvents } from '#api/streams/job-events.ts';
 import {
   bulkBody,
@@ -34,7 +34,8 @@ const area = 'jobs';
 const projectPath = z.object({ project_id: id });
 const jobPath = z.object({ project_id: id, job_id: id });
 
-const listed = listedJob.extend({
+const listed = namedObject('ListedJob', {
+  ...listedJob.shape,
   result: z.unknown().describe(`Null when it is longer than ${maxListedResultLength} bytes: ask for the job itself.`),
 });
 
@@ -133,7 +134,7 @@ const changing = (action: BulkAction, summary: string): Endpoint =>
     },
   });
 
-const queue = z.object({
+const queue = namedObject('Queue', {
   waiting: z.int().describe('Counted up to 100,000.'),
   running: z.int(),
   limit: z.int().describe('How many may run at a time.'),

@@ -15,7 +15,7 @@ import {
 import { endSessionsOfClient } from '#domain/oauth/sessions.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, instant, name, page, shownOnce, text } from '../fields.ts';
+import { id, instant, name, namedObject, page, shownOnce, text } from '../fields.ts';
 
 const area = 'oauth';
 
@@ -33,7 +33,7 @@ const applicationType = z
   .enum(applicationTypes)
   .describe('web: has a server that keeps a secret; native: on a device; spa: a page alone.');
 
-const client = z.object({
+const client = namedObject('OAuthClient', {
   client_id: id,
   name: z.string(),
   redirect_uris: z.array(z.string()),
@@ -47,7 +47,8 @@ const client = z.object({
   updated_at: instant,
 });
 
-const created = client.extend({
+const created = namedObject('OAuthClientWithSecret', {
+  ...client.shape,
   client_secret: shownOnce(z.string().nullable()).describe('The secret. It appears here only; null: there is none.'),
 });
 
@@ -90,7 +91,7 @@ const clientPath = z.object({ project_id: id, client_id: id });
 const maxOverlapSeconds = 30 * 24 * 3600;
 const overlap = z.int().min(0).max(maxOverlapSeconds);
 
-const signingKey = z.object({ id, alg, created_at: instant, expires_at: instant.nullable() });
+const signingKey = namedObject('SigningKey', { id, alg, created_at: instant, expires_at: instant.nullable() });
 const keysPath = '/projects/{project_id}/auth/keys';
 const keyList = z.object({ keys: z.array(signingKey) });
 

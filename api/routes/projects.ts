@@ -22,7 +22,7 @@ import { type InProject, type SignedIn, inProject, signedInWith } from '../acces
 import { requireOrganization } from '../auth/authenticate.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
-import { id, instant, name, orgId, page, plan, shownOnce } from '../fields.ts';
+import { id, instant, name, namedObject, orgId, page, plan, shownOnce } from '../fields.ts';
 import { finishDeletion } from '../project-deletion.ts';
 import { restUrl } from '#api/http/rest-url.ts';
 
@@ -32,7 +32,7 @@ export const slug = z.string().regex(/^[a-z][a-z0-9_]{0,30}$/, {
   error: 'must begin with a letter a-z and go on with at most 30 letters a-z, digits or underscores',
 });
 
-const project = z.object({
+const project = namedObject('Project', {
   id,
   ref: z.string(),
   name: z.string(),
@@ -47,7 +47,8 @@ const project = z.object({
   created_at: instant,
 });
 
-const created = project.extend({
+const created = namedObject('ProjectWithKeys', {
+  ...project.shape,
   api_key: shownOnce(z.string()).describe('The secret key. It appears here only.'),
   publishable_key: shownOnce(z.string()).describe('For browsers: bound by row-level security. It appears here only.'),
 });

@@ -13,6 +13,7 @@ import {
 } from '#domain/storage/buckets.ts';
 import { requireBucketName } from '#domain/storage/names.ts';
 import { listBuckets } from '#domain/storage/store.ts';
+import { namedObject } from '#api/fields.ts';
 
 /** Buckets, as storage-js makes, reads and changes them. */
 
@@ -60,7 +61,7 @@ const settings = {
 
 const done = z.object({ message: z.string() });
 
-const bucket = z.object({
+const bucket = namedObject('Bucket', {
   id: z.string(),
   name: z.string(),
   owner: z.string().nullable(),

@@ -8,6 +8,7 @@ import { requireBucketName, requireName } from '#domain/storage/names.ts';
 import { copy, move, remove, requireObject } from '#domain/storage/objects.ts';
 import { signGrant, transformSchema, urlOf } from '#domain/storage/signed-urls.ts';
 import { type StoredObject, visibleNames } from '#domain/storage/store.ts';
+import { namedObject } from '#api/fields.ts';
 
 /** Calls about objects whose bodies are JSON, as storage-js makes them. */
 
@@ -34,7 +35,7 @@ const maxExpiresS = 366 * 24 * 3600;
 const expiresIn = z.int().min(1).max(maxExpiresS).describe('Seconds.');
 
 const order = z.enum(['asc', 'desc']);
-const entry = z.object({
+const entry = namedObject('StorageObject', {
   name: z.string(),
   id: z.string().nullable(),
   updated_at: z.string().nullable(),

@@ -15,13 +15,13 @@ import {
 import { inOrganization, signedIn, signedInWith } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { finishDeletions } from '../project-deletion.ts';
-import { email, id, instant, name, page, role, shownOnce } from '../fields.ts';
+import { email, id, instant, name, namedObject, page, role, shownOnce } from '../fields.ts';
 
 const area = 'teams';
 
-const organization = z.object({ org_id: z.string(), org_name: z.string() });
+const organization = namedObject('Organization', { org_id: z.string(), org_name: z.string() });
 
-const member = z.object({
+const member = namedObject('Member', {
   id,
   email: z.string(),
   role,
@@ -30,7 +30,7 @@ const member = z.object({
   avatar_url: z.string().nullable(),
 });
 
-const invited = z.object({
+const invited = namedObject('Invite', {
   id,
   email: z.string(),
   role,
@@ -38,7 +38,7 @@ const invited = z.object({
   invite_link: shownOnce(z.string()),
 });
 
-const auditEntry = z.object({
+const auditEntry = namedObject('AuditEntry', {
   id,
   actor: z.object({ type: z.string(), id: z.string().optional(), email: z.string().optional() }),
   action: z.string(),

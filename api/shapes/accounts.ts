@@ -4,12 +4,17 @@ import type { FactorDeps } from '#domain/accounts/codes.ts';
 import { accessTokenSeconds } from '#domain/accounts/sign-ins.ts';
 import type { BaseCall } from '#api/call.ts';
 import type { Deps } from '#api/deps.ts';
-import { id, instant, text } from '#api/fields.ts';
+import { id, instant, namedObject, text } from '#api/fields.ts';
 
-export const accountUser = z.object({ id, email: z.string(), full_name: z.string().nullable(), created_at: instant });
+export const accountUser = namedObject('Account', {
+  id,
+  email: z.string(),
+  full_name: z.string().nullable(),
+  created_at: instant,
+});
 
 /** The answer to a sign-in. */
-export const signedInAnswer = z.object({
+export const signedInAnswer = namedObject('SignedIn', {
   access_token: z.string(),
   token_type: z.literal('Bearer'),
   expires_in: z.int().describe('Seconds.'),

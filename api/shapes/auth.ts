@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { linkTypes } from '#domain/end-users/links.ts';
 import type { SignedIn } from '#domain/end-users/sessions.ts';
 import type { EndUserAccount } from '#domain/end-users/users.ts';
-import { id, instant } from '../fields.ts';
+import { id, instant, namedObject } from '../fields.ts';
 
 /*
  * The bodies that supabase-js sends to `auth/v1` and reads from it (auth-js 2.119, `GoTrueClient.ts`). They carry fields
@@ -11,7 +11,7 @@ import { id, instant } from '../fields.ts';
 
 const metadata = z.record(z.string(), z.unknown());
 
-const identity = z.object({
+const identity = namedObject('AuthIdentity', {
   identity_id: id,
   id: z.string(),
   user_id: id,
@@ -23,7 +23,7 @@ const identity = z.object({
   last_sign_in_at: z.string().nullable(),
 });
 
-export const authFactor = z.object({
+export const authFactor = namedObject('AuthFactor', {
   id,
   friendly_name: z.string(),
   factor_type: z.literal('totp'),
@@ -34,7 +34,7 @@ export const authFactor = z.object({
 });
 
 /** A user, as clients of `auth/v1` read it. */
-export const authUser = z.object({
+export const authUser = namedObject('AuthUser', {
   id,
   aud: z.literal('authenticated'),
   role: z.literal('authenticated'),
@@ -77,7 +77,7 @@ export const authUserOf = (user: EndUserAccount): z.output<typeof authUser> => (
 });
 
 /** The tokens of a sign-in. */
-export const authSession = z.object({
+export const authSession = namedObject('AuthSession', {
   access_token: z.string(),
   token_type: z.literal('bearer'),
   expires_in: z.int().describe('Seconds.'),

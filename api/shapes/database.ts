@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { id, text } from '#api/fields.ts';
+import { id, namedObject, namedBody, text } from '#api/fields.ts';
 
 export const area = 'database';
 
@@ -11,7 +11,7 @@ export const columnPath = z.object({ project_id: id, table: relationName, column
 
 const newName = text(63, 1);
 
-export const newColumn = z.strictObject({
+export const newColumn = namedBody('NewColumn', {
   name: newName,
   type: text(200, 1).describe('A type of the database: text, varchar(40), numeric(10,2), integer[], bigserial, …'),
   primary_key: z.boolean().default(false),
@@ -19,15 +19,15 @@ export const newColumn = z.strictObject({
   default: text(10_000, 1).nullish().describe('An SQL expression, as now() or ’draft’.'),
 });
 
-export const newTable = z.strictObject({ name: newName, columns: z.array(newColumn).max(1600) });
+export const newTable = namedBody('NewTable', { name: newName, columns: z.array(newColumn).max(1600) });
 
-export const tableEntry = z.object({
+export const tableEntry = namedObject('ListedTable', {
   name: z.string(),
   columns: z.int(),
   rows: z.int().describe('Counted where that is cheap, else the server’s estimate.'),
 });
 
-export const column = z.object({
+export const column = namedObject('Column', {
   name: z.string(),
   type: z.string(),
   nullable: z.boolean(),
@@ -40,7 +40,7 @@ export const column = z.object({
 
 const names = z.array(z.string());
 
-const foreignKey = z.object({
+const foreignKey = namedObject('ForeignKey', {
   name: z.string(),
   columns: names,
   references: z.object({ schema: z.string(), table: z.string(), columns: names }),
@@ -48,7 +48,7 @@ const foreignKey = z.object({
   on_delete: z.string(),
 });
 
-const index = z.object({
+const index = namedObject('Index', {
   name: z.string(),
   columns: names,
   unique: z.boolean(),
@@ -59,7 +59,7 @@ const index = z.object({
   definition: z.string(),
 });
 
-const policy = z.object({
+const policy = namedObject('Policy', {
   name: z.string(),
   command: z.enum(['ALL', 'SELECT', 'INSERT', 'UPDATE', 'DELETE']),
   permissive: z.boolean(),
@@ -68,7 +68,7 @@ const policy = z.object({
   check: z.string().nullable(),
 });
 
-export const tableDescription = z.object({
+export const tableDescription = namedObject('Table', {
   name: z.string(),
   kind: z.enum(['table', 'partitioned', 'view', 'materialized', 'foreign']),
   comment: z.string().nullable(),
@@ -85,7 +85,7 @@ const schemaIndex = index
   .omit({ columns: true, predicate: true })
   .extend({ scans: z.int().describe('0: never used since the statistics began.'), bytes: z.int() });
 
-const schemaTable = z.object({
+const schemaTable = namedObject('SchemaTable', {
   schema: z.string(),
   name: z.string(),
   kind: tableDescription.shape.kind,
@@ -101,7 +101,7 @@ const schemaTable = z.object({
   row_estimate: z.int().nullable().describe('The server’s; null: it has none yet.'),
 });
 
-export const wholeSchema = z.object({
+export const wholeSchema = namedObject('Schema', {
   schemas: names,
   tables: z.array(schemaTable),
   enums: z.array(z.object({ schema: z.string(), name: z.string(), values: names })),
@@ -118,7 +118,7 @@ export const wholeSchema = z.object({
   ),
 });
 
-export const queryAnswer = z.object({
+export const queryAnswer = namedObject('QueryAnswer', {
   rows: z.array(z.record(z.string(), z.unknown())),
   row_count: z.int().describe('What came back, or what was changed.'),
   truncated: z.literal(true).optional().describe('There were more than 10,000 rows or 16 MB.'),
@@ -129,7 +129,7 @@ export const queryAnswer = z.object({
     .describe('As the server names it: SELECT, CREATE TABLE. Null when the rest was not asked for.'),
 });
 
-export const slowQuery = z.object({
+export const slowQuery = namedObject('SlowQuery', {
   query: z.string(),
   calls: z.number(),
   total_ms: z.number(),

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import type { UserChange, UserOrder } from '#domain/end-users/administration.ts';
 import { type EndUserAccount, isBanned } from '#domain/end-users/users.ts';
-import { email, id, instant } from '../fields.ts';
+import { email, id, instant, namedObject, namedBody } from '../fields.ts';
 
 const metadata = z.record(z.string(), z.unknown());
 
 /** A user of the project, as its administration shows it. */
-export const shownUser = z.object({
+export const shownUser = namedObject('User', {
   id,
   email: z.string().nullable(),
   email_verified: z.boolean(),
@@ -38,7 +38,7 @@ const password = z.string().describe('As long as the settings of sign-in say.');
 const userMetadata = metadata.describe('The user may change it, and tokens carry it.');
 const appMetadata = metadata.describe('Only the project changes it, and tokens carry it: roles, plans.');
 
-export const newUser = z.strictObject({
+export const newUser = namedBody('NewUser', {
   email,
   email_verified: z.boolean().default(true),
   password: password.optional().describe('Left out: the user cannot sign in with a password.'),
@@ -70,7 +70,7 @@ export const changeOf = (body: z.output<typeof userChange>): UserChange => ({
   appMetadata: body.app_metadata,
 });
 
-export const shownSession = z.object({
+export const shownSession = namedObject('UserSession', {
   id,
   created_at: instant,
   refreshed_at: instant,

@@ -3,7 +3,7 @@ import { faultsOf } from '#domain/flags/check.ts';
 import type { Flag } from '#domain/flags/flags.ts';
 import { type FlagDefinition, environmentForm, flagTypes, keyForm } from '#domain/flags/definition.ts';
 import type { StaleReason } from '#domain/flags/store.ts';
-import { instant, name, text, wholeNumber } from '../fields.ts';
+import { instant, name, namedObject, namedBody, text, wholeNumber } from '../fields.ts';
 
 /** Flags as management calls read and write them (interface, "Feature flag"; contract, section 10). */
 
@@ -24,14 +24,14 @@ export const environmentName = z
 
 const scalar = z.union([text(1000), z.number(), z.boolean()]);
 const attribute = text(200, 1);
-const condition = z.strictObject({
+const condition = namedBody('FlagCondition', {
   attribute,
   operator: z.string().max(40),
   values: z.array(scalar).optional().describe('Left out for exists.'),
 });
 export const conditions = z.array(condition).max(100);
 const percent = z.number().describe('0 to 100, in steps of 0.001.');
-const variant = z.strictObject({ name: text(100, 1).optional(), value: z.unknown(), percent });
+const variant = namedBody('FlagVariant', { name: text(100, 1).optional(), value: z.unknown(), percent });
 const rollout = z.union([
   z.strictObject({ percent, attribute: attribute.optional() }),
   z.strictObject({ variants: z.array(variant).min(1).max(100), attribute: attribute.optional() }),
@@ -46,7 +46,8 @@ const rule = z
     rollout: rollout.optional(),
     value: z.unknown().optional(),
   })
-  .describe('{attribute, operator, values}, or {conditions, segment, rollout, value}: all of its parts must match.');
+  .describe('{attribute, operator, values}, or {conditions, segment, rollout, value}: all of its parts must match.')
+  .meta({ id: 'FlagRule' });
 const prerequisite = z.strictObject({ key: pathKey, value: z.unknown() });
 
 const fields = {
@@ -75,7 +76,7 @@ const definition = {
   json_schema: fields.json_schema.default(null),
 };
 
-export const newFlag = z.strictObject({
+export const newFlag = namedBody('NewFlag', {
   key: flagKey,
   environment: environmentName.optional().describe('production where it is left out; made where there is none.'),
   ...definition,
@@ -112,7 +113,7 @@ export const definitionOf = (given: Omit<z.output<typeof newFlag>, 'environment'
 /** The problems of a flag of a file. */
 export const faultsOfImported = (flag: z.output<typeof importedFlag>) => faultsOf(flag.key, definitionOf(flag));
 
-export const flag = z.object({
+export const flag = namedObject('Flag', {
   key: z.string(),
   environment: z.string(),
   ...fields,
@@ -130,7 +131,7 @@ export const staleReason = z
   .nullable()
   .describe('unused: not asked for in 30 days; always_alike: always the same answer. Null: neither.');
 
-export const listedFlag = flag.extend({ stale: z.boolean(), stale_reason: staleReason });
+export const listedFlag = namedObject('ListedFlag', { ...flag.shape, stale: z.boolean(), stale_reason: staleReason });
 
 export const shownFlag = ({ definition: own, key, environment, version, created_at, updated_at }: Flag) => ({
   key,
@@ -157,7 +158,7 @@ export const flagList = z.object({
 
 export const context = z.record(z.string(), z.unknown()).describe('Attributes of whoever the flag is evaluated for.');
 
-export const segment = z.object({
+export const segment = namedObject('Segment', {
   key: z.string(),
   name: z.string(),
   conditions: z.array(z.unknown()).nullable(),

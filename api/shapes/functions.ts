@@ -7,7 +7,7 @@ import { type ListedFunction, functionAccess } from '#domain/functions/store.ts'
 import { functionInvoke, runStatuses } from '#queues/function-invoke.ts';
 import type { InProject } from '#api/access.ts';
 import type { Call } from '#api/call.ts';
-import { id, instant, text } from '#api/fields.ts';
+import { id, instant, namedObject, text } from '#api/fields.ts';
 
 /** Functions and their runs as their project sees them (contract, section 4). */
 
@@ -30,7 +30,7 @@ const refuseProto = (value: unknown, context: z.core.$RefinementCtx): unknown =>
 /** Changes of variables: null deletes one. */
 export const envVars = z.preprocess(refuseProto, z.record(envName, text(32_768).nullable()));
 
-export const listedFunction = z.object({
+export const listedFunction = namedObject('ListedFunction', {
   id,
   slug: z.string(),
   name: z.string(),
@@ -53,13 +53,15 @@ export const listedFunction = z.object({
   updated_at: instant,
 });
 
-export const detailedFunction = listedFunction.extend({
+export const detailedFunction = namedObject('FunctionWithCode', {
+  ...listedFunction.shape,
   code: z.string().describe('Empty for a function of several files.'),
 });
 
 export const filesShown = z.record(z.string(), z.string()).nullable();
 
-export const functionWithFiles = detailedFunction.extend({
+export const functionWithFiles = namedObject('Function', {
+  ...detailedFunction.shape,
   files: filesShown.describe('The text of each file by its path; null for a function of one file.'),
 });
 
@@ -78,8 +80,11 @@ export const shownFunction = <Row extends ListedFunction>(
 export const runStatus = z.enum(runStatuses);
 export const runTrigger = functionInvoke.data.shape.trigger;
 
-const runError = z.object({ name: z.string(), message: z.string(), stack: z.string() });
-const logLine = z.object({
+/** The answer of an invocation. */
+export const runResult = functionInvoke.result.meta({ id: 'RunResult' });
+
+const runError = namedObject('RunError', { name: z.string(), message: z.string(), stack: z.string() });
+const logLine = namedObject('RunLogLine', {
   ts: z.string(),
   level: z.string(),
   message: z.string(),
@@ -87,7 +92,7 @@ const logLine = z.object({
 });
 
 /** In milliseconds. */
-const timings = z.object({
+const timings = namedObject('RunTimings', {
   queue: z.number().describe('From when it was queued until its row said that it runs.'),
   start: z.number().describe('From then until a sandbox had it.'),
   db: z.number().describe('While at least one call of the database was under way.'),
@@ -95,7 +100,7 @@ const timings = z.object({
   cpu: z.number(),
 });
 
-export const invocation = z.object({
+export const invocation = namedObject('Invocation', {
   id,
   function_id: id,
   version: z.int(),

@@ -9,7 +9,7 @@ import { parseExactJson } from '#lib/json.ts';
 import { endStatuses } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
-import { id, instant } from '#api/fields.ts';
+import { id, instant, namedObject } from '#api/fields.ts';
 
 /** A job as its project sees it (contract, section 3). */
 
@@ -29,12 +29,12 @@ export const bulkBody = <Shape extends z.core.$ZodShape>(action: BulkAction, fil
     dry_run: z.boolean().default(false).describe('Counts only.'),
   });
 
-export const bulkResult = z.object({
+export const bulkResult = namedObject('BulkResult', {
   matched: z.int().describe('Counted up to 100,000.'),
   changed: z.int().describe('A call changes for at most 20 s: when this is less than matched, call again.'),
 });
 
-const step = z.object({
+const step = namedObject('JobStep', {
   name: z.string().describe('Names that a run uses more than once are numbered.'),
   status: z
     .enum(['succeeded', 'failed', 'waiting', 'retrying', 'cancelled'])
@@ -81,7 +81,8 @@ export const listedJob = z.object({
   request_id: z.string(),
 });
 
-export const job = listedJob.extend({
+export const job = namedObject('Job', {
+  ...listedJob.shape,
   steps: z.array(step).describe('In the order in which they began; empty for a job without.'),
 });
 

@@ -3,7 +3,7 @@ import { faultOfPattern } from '#domain/events/events.ts';
 import { faultOfSecret } from '#domain/webhooks/secrets.ts';
 import { type DeliveryStatus, type ListedWebhook, deliveryStatuses } from '#domain/webhooks/store.ts';
 import { type ListedDelivery, maxListed, maxSearched } from '#domain/webhooks/deliveries.ts';
-import { id, instant, name, page, shownOnce, text, wholeNumber } from '#api/fields.ts';
+import { id, instant, name, namedObject, page, shownOnce, text, wholeNumber } from '#api/fields.ts';
 
 /** Webhooks and their deliveries as their project sees them (contract, section 6). */
 
@@ -83,7 +83,7 @@ export const fieldsOf = <Body extends Activity>({
   is_active: is_active ?? active,
 });
 
-export const webhook = z.object({
+export const webhook = namedObject('Webhook', {
   id,
   name: z.string().nullable(),
   url: z.string(),
@@ -100,7 +100,8 @@ export const webhook = z.object({
   updated_at: instant,
 });
 
-export const webhookWithSecret = webhook.extend({
+export const webhookWithSecret = namedObject('WebhookWithSecret', {
+  ...webhook.shape,
   secret: shownOnce(z.string()).describe('Signs deliveries. It appears here only.'),
 });
 
@@ -162,7 +163,7 @@ export const replayRequest = z
     error: 'must be later than since',
   });
 
-export const delivery = z.object({
+export const delivery = namedObject('Delivery', {
   id,
   webhook_id: id,
   event: z.string(),

@@ -6,15 +6,10 @@ import { type Target, jsonOf, send } from '../http.ts';
 import { isLoopback } from '../link.ts';
 import { ask, askPassword, isInteractive } from '../prompts.ts';
 import { cleanLine } from '../text.ts';
+import type { Operations, Schemas } from '../types.ts';
 
-interface DeviceAnswer {
-  readonly device_code: string;
-  readonly user_code: string;
-  readonly verification_uri: string;
-  readonly verification_uri_complete: string;
-  readonly expires_in: number;
-  readonly interval: number;
-}
+// Secrets are left out of replays alone, and no idempotency key is sent here.
+type DeviceAnswer = Required<Operations['POST /auth/device']['answer']>;
 
 const wait = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
@@ -128,11 +123,7 @@ const logout = async (run: Run): Promise<void> => {
   if (cli.out.isJson) cli.out.data({ url, signed_out: true }, '');
 };
 
-interface User {
-  readonly id: string;
-  readonly email: string;
-  readonly full_name: string | null;
-}
+type User = Schemas['Account'];
 
 const whoami = async (run: Run): Promise<void> => {
   const target = await signedInTarget(run);
@@ -140,14 +131,7 @@ const whoami = async (run: Run): Promise<void> => {
   run.cli.out.data({ url: target.url, ...user }, `${cleanLine(user.email)} at ${target.url}`);
 };
 
-interface Token {
-  readonly id: string;
-  readonly name: string;
-  readonly scopes: readonly string[];
-  readonly last_four: string;
-  readonly expires_at: string | null;
-  readonly last_used_at: string | null;
-}
+type Token = Schemas['AccessToken'];
 
 const listTokens = async (run: Run): Promise<void> => {
   const target = await signedInTarget(run);

@@ -11,26 +11,11 @@ import {
 import { notFound } from '../errors.ts';
 import { send } from '../http.ts';
 import { cleanLine, didYouMean } from '../text.ts';
+import type { Schemas } from '../types.ts';
 
-interface Schedule {
-  readonly id: string;
-  readonly name: string;
-  readonly schedule: string;
-  readonly timezone: string;
-  readonly enabled: boolean;
-  readonly target: { readonly type: string };
-  readonly next_run_at: string | null;
-  readonly last_run: { readonly status: string } | null;
-}
+type Schedule = Schemas['Schedule'];
 
-interface CronRun {
-  readonly id: string;
-  readonly fire_at: string;
-  readonly status: string;
-  readonly duration_ms: number | null;
-  readonly reason: string | null;
-  readonly job_id: string | null;
-}
+type CronRun = Schemas['CronRun'];
 
 const listSchedules = (project: InProject): Promise<Schedule[]> =>
   listAll<Schedule>(project, `${project.path}/cron`, 'schedules');

@@ -4,10 +4,9 @@ import { usage } from '../errors.ts';
 import { readText } from '../files.ts';
 import { cleanLine } from '../text.ts';
 import { findFunction } from './functions/find.ts';
+import type { Operations } from '../types.ts';
 
-interface EnvAnswer {
-  readonly env_vars: Readonly<Record<string, string>>;
-}
+type EnvAnswer = Operations['GET /projects/{project_id}/env']['answer'];
 
 const name = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 

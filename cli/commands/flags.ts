@@ -1,15 +1,9 @@
 import { type Register, type Run, call, inProject, listAll, requireArgument, textOption } from '../cli.ts';
 import { usage } from '../errors.ts';
 import { clean, cleanLine, jsonText } from '../text.ts';
+import type { Schemas } from '../types.ts';
 
-interface Flag {
-  readonly key: string;
-  readonly environment: string;
-  readonly flag_type: string;
-  readonly is_enabled: boolean;
-  readonly value: unknown;
-  readonly version: number;
-}
+type Flag = Schemas['ListedFlag'];
 
 const inEnvironment = (run: Run): string => {
   const environment = textOption(run, 'environment');

@@ -19,6 +19,7 @@ import { deploy } from './functions/deploy.ts';
 import { findFunction, listFunctions } from './functions/find.ts';
 import { requireSlug } from './functions/folder.ts';
 import { addLogOptions, showLogs } from './logs.ts';
+import type { Schemas } from '../types.ts';
 
 const templates: Readonly<Record<string, readonly [string, string]>> = {
   javascript: ['index.js', "export const handler = (payload) => ({ hello: payload?.name ?? 'world' });\n"],
@@ -124,10 +125,7 @@ const remove = async (run: Run): Promise<void> => {
   if (run.cli.out.isJson) run.cli.out.data({ slug, deleted: true }, '');
 };
 
-interface Version {
-  readonly version: number;
-  readonly created_at: string;
-}
+type Version = Schemas['FunctionVersion'];
 
 const rollback = async (run: Run): Promise<void> => {
   const project = await inProject(run);

@@ -14,17 +14,9 @@ import { usage } from '../errors.ts';
 import { clean, jsonText } from '../text.ts';
 import { findFunction } from './functions/find.ts';
 import { sinceOf } from './logs.ts';
+import type { Schemas } from '../types.ts';
 
-interface Job {
-  readonly id: string;
-  readonly type: string;
-  readonly status: string;
-  readonly attempt: number;
-  readonly max_attempts: number;
-  readonly error: { readonly code: string; readonly message: string } | null;
-  readonly waiting_reason: string | null;
-  readonly created_at: string;
-}
+type Job = Schemas['ListedJob'];
 
 const jobPath = (project: InProject, run: Run): string =>
   `${project.path}/jobs/${encodeURIComponent(requireArgument(run, 0, 'The job'))}`;
@@ -60,10 +52,7 @@ const show = async (run: Run): Promise<void> => {
   run.cli.out.data(job, clean(jsonText(job, 2)));
 };
 
-interface Changed {
-  readonly matched: number;
-  readonly changed: number;
-}
+type Changed = Schemas['BulkResult'];
 
 type Action = 'retry' | 'cancel';
 

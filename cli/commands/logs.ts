@@ -4,14 +4,9 @@ import { usage } from '../errors.ts';
 import { type ServerEvent, followEvents } from '../events.ts';
 import { clean, cleanLine } from '../text.ts';
 import { findFunction } from './functions/find.ts';
+import type { Schemas } from '../types.ts';
 
-interface LogLine {
-  readonly ts: string;
-  readonly level: string;
-  readonly message: string;
-  readonly fields: Readonly<Record<string, unknown>> | null;
-  readonly function_id: string;
-}
+type LogLine = Schemas['LogLine'];
 
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 

@@ -19,6 +19,7 @@ import { type Target, send } from '../http.ts';
 import { linkedRoot, writeLink } from '../link.ts';
 import { ask, isInteractive } from '../prompts.ts';
 import { cleanLine } from '../text.ts';
+import type { Operations } from '../types.ts';
 
 const choose = async ({ cli }: Run, target: Target): Promise<Project> => {
   const projects = await listAll<Project>(target, '/projects', 'projects');
@@ -43,10 +44,7 @@ const link = async (run: Run): Promise<void> => {
   if (cli.out.isJson) cli.out.data({ project_id: id, ref, name, file }, '');
 };
 
-interface Usage {
-  readonly invocations: { readonly used: number; readonly limit: number | null };
-  readonly [name: string]: { readonly used: number; readonly limit: number | null };
-}
+type Usage = Operations['GET /projects/{project_id}/usage']['answer'];
 
 const status = async (run: Run): Promise<void> => {
   const project = await inProject(run);

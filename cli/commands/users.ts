@@ -12,15 +12,9 @@ import {
 import { notFound, usage } from '../errors.ts';
 import { send } from '../http.ts';
 import { clean, cleanLine, jsonText } from '../text.ts';
+import type { Schemas } from '../types.ts';
 
-interface User {
-  readonly id: string;
-  readonly email: string | null;
-  readonly email_verified: boolean;
-  readonly providers: readonly string[];
-  readonly banned_until: string | null;
-  readonly last_sign_in_at: string | null;
-}
+type User = Schemas['User'];
 
 const list = async (run: Run): Promise<void> => {
   const project = await inProject(run);

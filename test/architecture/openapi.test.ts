@@ -1,4 +1,5 @@
 import test from 'ava';
+import { hoisted } from '#api/docs/components.ts';
 import { endpoints } from '#api/endpoints.ts';
 import { openapiOf } from '#api/docs/openapi.ts';
 
@@ -69,6 +70,37 @@ test('every reference leads somewhere', (t) => {
   t.true(references.length > 0);
   for (const { where, value } of references)
     t.truthy(resolve(String(value['$ref'])), `${where} → ${String(value['$ref'])}`);
+});
+
+test('what several operations of the dashboard and the command line answer has a name', (t) => {
+  const seen = new Map<string, string>();
+  const unnamed: string[] = [];
+  for (const { path, route, operation } of operations) {
+    if (!/^\/(?:projects|team|auth)(?:\/|$)/.test(path)) continue;
+    for (const { where, value } of objectsIn(operation.responses, route)) {
+      if (!isObject(value['properties']) || Object.keys(value['properties']).length < 6) continue;
+      const text = JSON.stringify(value);
+      const before = seen.get(text);
+      if (before !== undefined && before !== route) unnamed.push(`${where} is as in ${before}: see namedObject`);
+      seen.set(text, route);
+    }
+  }
+  t.deepEqual(unnamed, []);
+  const names = Object.keys(resolve('#/components/schemas') as Json);
+  for (const name of ['Project', 'Job', 'Column', 'Function', 'Error']) t.true(names.includes(name), name);
+  for (const name of names) t.regex(name, /^[A-Z][A-Za-z]+$/);
+});
+
+test('two schemas with one name are refused, and one that is used twice is written once', (t) => {
+  const one = { $ref: '#/$defs/Guest', $defs: { Guest: { type: 'object' } } };
+  const { document: without, schemas } = hoisted({ a: one, b: [{ items: one }] });
+  t.deepEqual(schemas, { Guest: { type: 'object' } });
+  t.deepEqual(without as Json, {
+    a: { $ref: '#/components/schemas/Guest' },
+    b: [{ items: { $ref: '#/components/schemas/Guest' } }],
+  });
+  const other = { $ref: '#/$defs/Guest', $defs: { Guest: { type: 'string' } } };
+  t.throws(() => hoisted({ a: one, b: other }), { message: 'two schemas of the API are called Guest' });
 });
 
 test('operation ids are unique and can be names in a program', (t) => {

@@ -16,13 +16,13 @@ import {
 } from '#api/shapes/accounts.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant, shownOnce, text } from '../../fields.ts';
+import { id, instant, namedObject, shownOnce, text } from '../../fields.ts';
 
 const area = 'accounts';
 
 const factorPath = z.object({ id });
 
-const factor = z.object({
+const factor = namedObject('Factor', {
   id,
   type: z.literal('totp'),
   created_at: instant,

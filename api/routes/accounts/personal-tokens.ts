@@ -5,13 +5,13 @@ import { ServiceError } from '#lib/errors.ts';
 import { requestOf } from '#api/shapes/accounts.ts';
 import { signedIn } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant, name, orgId, page, shownOnce } from '../../fields.ts';
+import { id, instant, name, namedObject, orgId, page, shownOnce } from '../../fields.ts';
 
 const area = 'accounts';
 
 const scope = z.enum(scopes);
 
-const token = z.object({
+const token = namedObject('AccessToken', {
   id,
   name: z.string(),
   scopes: z.array(scope),

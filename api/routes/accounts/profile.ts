@@ -15,7 +15,7 @@ import { type SignedIn, everyone, signedIn, signedInWith } from '../../access.ts
 import { accountUser, code, factorDepsOf, isLimited, password, presentPassword } from '#api/shapes/accounts.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { email, id, instant, name, page, text } from '../../fields.ts';
+import { email, id, instant, name, namedObject, page, text } from '../../fields.ts';
 import { finishDeletions } from '../../project-deletion.ts';
 
 const area = 'accounts';
@@ -26,7 +26,7 @@ const confirmation = z.object({
   pending_email: z.string().nullable().describe('Becomes the address once the link that was mailed there is opened.'),
 });
 
-const session = z.object({
+const session = namedObject('Session', {
   id,
   kind: z.string(),
   current: z.boolean(),

@@ -11,12 +11,12 @@ import { providerNames } from '#domain/ai/providers/providers.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
-import { id, instant } from '../../fields.ts';
+import { id, instant, namedObject } from '../../fields.ts';
 import { jsonType } from '#api/http/reply.ts';
 
 const area = 'ai';
 
-const entry = z.object({
+const entry = namedObject('AiProvider', {
   provider: z.enum(providerNames),
   configured: z.boolean(),
   masked_key: z.string().nullable().describe('Null when it is not configured; the times too.'),
@@ -28,7 +28,7 @@ const entry = z.object({
   last_test_ok: z.boolean().nullable(),
 });
 
-const model = z.object({
+const model = namedObject('AiModel', {
   id: z.string(),
   provider: z.enum(providerNames),
   type: z.enum(['chat', 'embedding']),

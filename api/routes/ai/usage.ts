@@ -6,7 +6,7 @@ import { usageReport } from '#domain/ai/usage/report.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant, wholeNumber } from '../../fields.ts';
+import { id, instant, namedObject, wholeNumber } from '../../fields.ts';
 
 const area = 'ai';
 const projectPath = z.object({ project_id: id });
@@ -21,7 +21,7 @@ const budgetFields = {
     .boolean()
     .describe('True: a call that may not fit is refused with 429 `budget_exceeded`. False: it is only reported.'),
 };
-const shownBudget = z.object({
+const shownBudget = namedObject('AiBudget', {
   ...budgetFields,
   used_usd: z.number().describe('What calls of models with a known price have cost this month'),
 });
@@ -36,7 +36,7 @@ const details = { prompt_tokens_details: promptDetails, completion_tokens_detail
 
 const sum = { requests: z.int(), tokens: z.int(), cost_nano_usd: z.int(), ...details };
 const count = z.int().nullable();
-const loggedCall = z.object({
+const loggedCall = namedObject('AiCall', {
   id,
   created_at: instant,
   kind: z.enum(callKinds),

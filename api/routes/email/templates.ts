@@ -18,7 +18,7 @@ import { emailSend } from '#queues/email-send.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint, jobEndpoint } from '../../endpoint.ts';
-import { id, instant, text } from '../../fields.ts';
+import { id, instant, namedObject, text } from '../../fields.ts';
 
 const area = 'email';
 
@@ -31,7 +31,7 @@ const htmlBody = text(maxBodyBytes, 1).refine((value) => Buffer.byteLength(value
   error: 'must not be longer than 256 KB',
 });
 
-const shownTemplate = z.object({
+const shownTemplate = namedObject('EmailTemplate', {
   type: z.enum(templateTypes),
   subject: z.string(),
   html_body: z.string(),

@@ -28,7 +28,7 @@ const change = z.strictObject({
   keys: z.array(z.string()).optional().describe('Targeting keys, at most 100,000.'),
 });
 
-const withoutKeys = segment.omit({ keys: true });
+const withoutKeys = segment.omit({ keys: true }).meta({ id: 'SegmentWithoutKeys' });
 
 const invalid = (path_: string, message: string): ServiceError =>
   new ServiceError('validation_failed', 'The body is not valid.', { details: [{ path: path_, message }] });

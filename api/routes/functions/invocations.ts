@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { getFunctionVersion, monthlyCaps, rerunOf } from '#domain/functions/functions.ts';
 import { getInvocation, listInvocations } from '#domain/functions/invocations.ts';
 import { maxListedBytes, maxListedLines } from '#domain/functions/run-report.ts';
-import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../../access.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../../endpoint.ts';
 import { id, page } from '../../fields.ts';
@@ -13,6 +12,7 @@ import {
   runTrigger,
   shownInvocation,
   versionNumber,
+  runResult,
 } from '#api/shapes/functions.ts';
 import { invocationEvents } from '#api/streams/invocation-events.ts';
 import { timedReply } from '../../http/server-timing.ts';
@@ -82,7 +82,7 @@ export const invocationEndpoints: readonly Endpoint[] = [
     params: invocationPath,
     query: z.object({ version: z.enum(['current', 'original']).default('current') }),
     rate: 'none',
-    response: functionInvoke.result,
+    response: runResult,
     request: ({ params, query }, { db, deps, project, requestId }) =>
       rerunOf(
         db,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { invocation, monthlyCaps } from '#domain/functions/functions.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { scanJson } from '#lib/json-scan.ts';
-import { functionInvoke } from '#queues/function-invoke.ts';
+import { runResult } from '#api/shapes/functions.ts';
 import { inProject } from '../../access.ts';
 import { type Endpoint, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
@@ -41,7 +41,7 @@ export const invokeEndpoints: readonly Endpoint[] = [
     rate: 'none',
     bodyLimit: 'function',
     body: z.strictObject({ payload: z.unknown() }),
-    response: functionInvoke.result,
+    response: runResult,
     request: async ({ params, bodyText }, { deps, project, member, requestId }) => {
       const [payload, caps] = [payloadText(bodyText), monthlyCaps(deps.config)];
       const order = { by: { id: params.function_id }, payload, trigger: 'dashboard', requestId, caps, member } as const;

@@ -8,7 +8,7 @@ import { eventStreamHeaders } from '#api/streams/sse.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, text, wholeNumber } from '../../fields.ts';
+import { id, namedObject, text, wholeNumber } from '../../fields.ts';
 
 const levelNames = Object.keys(levelBits) as LogLevel[];
 
@@ -31,7 +31,7 @@ const query = z.object({
   limit: wholeNumber(100, 1, 1000),
 });
 
-const line = z.object({
+const line = namedObject('LogLine', {
   ts: z.string(),
   level: z.string(),
   source: z.literal('function'),

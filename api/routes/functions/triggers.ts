@@ -5,13 +5,13 @@ import { retryPolicy } from '#queues/retry-policy.ts';
 import { subscribeAfter } from '#api/streams/subscribe-after.ts';
 import { inProject } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant, page, text } from '../../fields.ts';
+import { id, instant, namedObject, page, text } from '../../fields.ts';
 
 const area = 'functions';
 const path = '/projects/{project_id}/functions/{function_id}/triggers';
 const params = z.object({ project_id: id, function_id: id });
 
-const trigger = z.object({
+const trigger = namedObject('Trigger', {
   id,
   function_id: id,
   event: z.string(),

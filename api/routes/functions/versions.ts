@@ -3,7 +3,7 @@ import { getFunctionVersion } from '#domain/functions/functions.ts';
 import { listVersions, maxListedCode, maxVersions, rollBack } from '#domain/functions/store.ts';
 import { inProject } from '../../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
-import { id, instant, page } from '../../fields.ts';
+import { id, instant, namedObject, page } from '../../fields.ts';
 import {
   detailedFunction,
   filesShown,
@@ -26,6 +26,10 @@ const version = z.object({
     .describe(`Null from where a page holds more than ${maxListedCode} bytes of code: ask for fewer versions.`),
   created_by: id.nullable().describe('The user; null when that user is gone.'),
 });
+const versionWithFiles = namedObject('FunctionVersion', {
+  ...version.shape,
+  files: filesShown.describe('The same for several files.'),
+});
 
 /** Versions of functions (contract, section 4). */
 export const versionEndpoints: readonly Endpoint[] = [
@@ -38,7 +42,7 @@ export const versionEndpoints: readonly Endpoint[] = [
     params: functionPath,
     query: page,
     response: z.object({
-      versions: z.array(version.extend({ files: filesShown.describe('The same for several files.') })),
+      versions: z.array(versionWithFiles),
       total: z.int(),
     }),
     handle: async ({ params, query }, { db, project }) => {

@@ -10,7 +10,7 @@ import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
 import type { Deps } from '../../deps.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant, text } from '../../fields.ts';
+import { id, instant, namedObject, text } from '../../fields.ts';
 import { bulkBody, bulkResult } from '#api/shapes/jobs.ts';
 import { errorCode, foundJob, jobType, page, shownJob, status } from '#api/ops/shapes.ts';
 
@@ -47,7 +47,8 @@ const filterShape = {
 const filterFields = z.object(filterShape);
 type Filter = z.output<typeof filterFields>;
 
-const detail = foundJob.extend({
+const detail = namedObject('OpsJobDetail', {
+  ...foundJob.shape,
   crashes: z.int(),
   cancel_requested_at: instant.nullable(),
   traceparent: z.string().nullable(),

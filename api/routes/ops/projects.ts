@@ -17,7 +17,7 @@ import { notFound } from '#lib/errors.ts';
 import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant, text, wholeNumber } from '../../fields.ts';
+import { id, instant, namedObject, text, wholeNumber } from '../../fields.ts';
 import { jobType } from '#api/ops/shapes.ts';
 import { slug } from '../projects.ts';
 
@@ -26,7 +26,7 @@ const params = z.object({ project_id: id });
 const count = z.int().nonnegative();
 const limit = z.int().min(0).max(1_000_000).nullable();
 
-const project = z.object({
+const project = namedObject('OpsProject', {
   project_id: id,
   ref: z.string().nullable(),
   name: z.string().nullable(),
@@ -73,7 +73,7 @@ const pausing = (verb: 'pause' | 'resume', summary: string, change: typeof pause
     },
   });
 
-const deleted = z.object({
+const deleted = namedObject('DeletedProject', {
   project_id: id,
   ref: z.string(),
   name: z.string(),

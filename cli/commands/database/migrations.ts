@@ -16,6 +16,7 @@ import { Failure, exits, systemCode, usage } from '../../errors.ts';
 import { fileFailure, readText, writeWhole } from '../../files.ts';
 import { clean, cleanLine } from '../../text.ts';
 import { sqlPlace } from './place.ts';
+import type { Operations } from '../../types.ts';
 
 /** A file of `plinth/migrations`: `<time>_<name>.sql`. */
 export interface Migration {
@@ -25,11 +26,7 @@ export interface Migration {
   readonly checksum: string;
 }
 
-interface Applied {
-  readonly name: string;
-  readonly checksum: string;
-  readonly applied_at: string;
-}
+type Applied = Operations['GET /projects/{project_id}/db/migrations']['answer']['migrations'][number];
 
 export const checksumOf = (sql: string): string => createHash('sha256').update(sql).digest('hex');
 
@@ -159,10 +156,7 @@ const batchesOf = (pending: readonly Migration[]): Migration[][] => {
   return batches;
 };
 
-interface Pushed {
-  readonly applied: readonly string[];
-  readonly skipped: readonly string[];
-}
+type Pushed = Operations['POST /projects/{project_id}/db/migrations']['answer'];
 
 interface StepDetails {
   readonly migration?: string;

@@ -4,11 +4,9 @@ import { Failure, usage } from '../../errors.ts';
 import { readText } from '../../files.ts';
 import { clean } from '../../text.ts';
 import { sqlPlace } from './place.ts';
+import type { Schemas } from '../../types.ts';
 
-interface Statement {
-  readonly command: string | null;
-  readonly row_count: number;
-}
+type Statement = Schemas['ScriptResult'];
 
 interface ScriptDetails {
   readonly statement?: number;

@@ -5,6 +5,7 @@ import { send } from '../../http.ts';
 import { bytesText, cleanLine, didYouMean } from '../../text.ts';
 import { type ListedFunction, listFunctions } from './find.ts';
 import { type LocalFunction, functionFolders, readFunction } from './folder.ts';
+import type { Schemas } from '../../types.ts';
 
 interface Deployed {
   readonly slug: string;
@@ -13,10 +14,7 @@ interface Deployed {
   readonly bytes: number;
 }
 
-interface FunctionWithCode extends ListedFunction {
-  readonly code: string;
-  readonly files: Readonly<Record<string, string>> | null;
-}
+type FunctionWithCode = Schemas['Function'];
 
 const isSame = (a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean => {
   const names = Object.keys(a);

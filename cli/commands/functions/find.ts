@@ -1,21 +1,10 @@
 import { type InProject, listAll } from '../../cli.ts';
 import { notFound } from '../../errors.ts';
 import { cleanLine, didYouMean } from '../../text.ts';
+import type { Schemas } from '../../types.ts';
 
 /** A function as the list of the API has it. */
-export interface ListedFunction {
-  readonly id: string;
-  readonly slug: string;
-  readonly name: string;
-  readonly language: string;
-  readonly access: string;
-  readonly entry_point: string;
-  readonly entrypoint: string | null;
-  readonly timeout_ms: number;
-  readonly memory_mb: number;
-  readonly version: number;
-  readonly updated_at: string;
-}
+export type ListedFunction = Schemas['ListedFunction'];
 
 export const listFunctions = (project: InProject): Promise<ListedFunction[]> =>
   listAll<ListedFunction>(project, `${project.path}/functions`, 'functions');
