@@ -93,6 +93,8 @@ export interface DataCall {
   readonly caller: DataCaller;
   /** No credentials of ours came: only where the access is `orPublic`. */
   readonly isPublic?: true;
+  /** A member of the project calls, who has no key: the answer goes to the origin of the platform's own pages. */
+  readonly byMember?: true;
 }
 
 /** The caller, as far as the endpoint's access requires one. */

@@ -52,6 +52,7 @@ import { opsSessionEndpoints } from './routes/ops/session.ts';
 import { projectEndpoints } from './routes/projects.ts';
 import { storageInfoEndpoints, storageObjectEndpoints } from './routes/storage.ts';
 import { storageBucketEndpoints } from './routes/storage-buckets.ts';
+import { storageMemberEndpoints } from './routes/storage-members.ts';
 import { storageJsonEndpoints } from './routes/storage-objects.ts';
 import { storagePictureEndpoints } from './routes/storage-pictures.ts';
 import { storageResumableEndpoints } from './routes/storage-resumable.ts';
@@ -99,6 +100,7 @@ export const endpoints: readonly Endpoint[] = [
   ...storageResumableEndpoints,
   ...storagePictureEndpoints,
   ...storageObjectEndpoints,
+  ...storageMemberEndpoints,
   ...aiProviderEndpoints,
   ...chatEndpoints,
   ...openAiEndpoints,

@@ -1,12 +1,10 @@
 import { z } from 'zod';
-import { type InProject, inProject, withKey } from '#api/access.ts';
-import { requireActive, timeoutOf } from '#api/auth/by-key.ts';
-import type { BaseCall, Call, DataCall } from '#api/call.ts';
+import { inProject, withKey } from '#api/access.ts';
+import { memberCall } from '#api/auth/by-member.ts';
+import type { BaseCall, DataCall } from '#api/call.ts';
 import { type Endpoint, type Method, RawReply } from '#api/endpoint.ts';
 import { type RawRequest, rawEndpoint } from '#api/raw-endpoint.ts';
 import type { Dialect, RestAnswer, Target } from '#domain/data-api/rest/request.ts';
-import type { DataCaller } from '#domain/data-api/data-api.ts';
-import { seenAs } from '#domain/end-users/seen-as.ts';
 import { type RestCall, type RestDeps, answerRest, answerRestBatch } from '#domain/data-api/rest/rest.ts';
 
 /** One address under which the REST API of a project's tables is served, and how it differs from the others. */
@@ -138,13 +136,6 @@ type Definition = Pick<Parameters<typeof rawEndpoint>[0], 'method' | 'path' | 's
 
 const keyAccess = withKey('secret', 'publishable', 'user');
 
-/** A member is the project itself, or looks through the eyes that `X-Plinth-As` names. */
-const memberCaller = async (request: RawRequest, { deps, project }: Call<InProject>): Promise<DataCaller> => {
-  requireActive(project);
-  const as = await seenAs(deps.endUsers.authDb, project.id, request.header('x-plinth-as'));
-  return { projectId: project.id, ...as, timeoutMs: timeoutOf(project, as.role) };
-};
-
 const mounted = ({ byMembers }: Mount, definition: Definition, handle: Handle): Endpoint => {
   const common = { ...definition, area: 'data', bodyLimit: 'json' } as const;
   if (byMembers !== true) return rawEndpoint({ ...common, access: keyAccess, rate: 'data', handle });
@@ -152,7 +143,7 @@ const mounted = ({ byMembers }: Mount, definition: Definition, handle: Handle): 
     ...common,
     access: inProject(definition.method === 'get' ? 'viewer' : 'developer'),
     rate: 'dashboard',
-    handle: async (request, call) => handle(request, { ...call, key: null, caller: await memberCaller(request, call) }),
+    handle: async (request, call) => handle(request, await memberCall(call)),
   });
 };
 

@@ -11,6 +11,12 @@ import { beginTransfer } from '../storage/transfers.ts';
 
 const collection = `${storageRoot}/upload/resumable`;
 
+/** Where uploads lie for this caller: `Location` is an address below it. */
+const collectionOf = (call: BaseCall & DataCall): string =>
+  call.byMember === true
+    ? `${call.baseUrl}/projects/${call.project.id}/storage/v1/upload/resumable`
+    : `${restUrl(call.project.ref, call)}/storage/v1/upload/resumable`;
+
 /** The library reads the request and writes the answer. What has come of a slow body is kept. */
 const answerTus = async (request: RawRequest, call: BaseCall & DataCall): Promise<RawReply> => {
   const { context } = request;
@@ -24,9 +30,9 @@ const answerTus = async (request: RawRequest, call: BaseCall & DataCall): Promis
   res.setHeader('Cache-Control', 'no-store');
   context.respond = false;
   const mode = request.header('x-upsert').toLowerCase() === 'true' ? 'upsert' : 'insert';
-  const url = `${restUrl(call.project.ref, call)}/storage/v1/upload/resumable`;
   try {
-    await call.deps.resumable.handle(req, res, { caller: { ...storageCall(call, call.signal), mode }, url });
+    const caller = { ...storageCall(call, call.signal), mode } as const;
+    await call.deps.resumable.handle(req, res, { caller, url: collectionOf(call) });
   } finally {
     arrival.stop();
   }

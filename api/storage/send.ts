@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { BaseCall } from '#api/call.ts';
+import type { BaseCall, DataCall } from '#api/call.ts';
 import { RawReply } from '#api/endpoint.ts';
 import type { RawRequest } from '#api/raw-endpoint.ts';
 import { conditionOf, rangesOf } from '#domain/storage/conditions.ts';
@@ -99,7 +99,7 @@ const isOwnHost = ({ context }: RawRequest, { deps }: BaseCall, { ref }: Storage
 /** Sends an object that the caller may read, or says that it has it already. */
 export const sendObject = async (
   request: RawRequest,
-  call: BaseCall,
+  call: BaseCall & Partial<Pick<DataCall, 'byMember'>>,
   { project }: Pick<StorageCall, 'project'>,
   {
     object,
@@ -112,6 +112,7 @@ export const sendObject = async (
     ownHost: isOwnHost(request, call, project),
     pdf: call.deps.config.PLINTH_STORAGE_PDF,
     isPublic,
+    byMember: call.byMember === true,
   });
   const sending: Sending = { request, call, project, object, key, headers };
   const condition = conditionOf(request.header, object);

@@ -39,7 +39,7 @@ const afterSlash = '0';
  * The folders directly below folder $2 of bucket $1 that have an object which the caller may see: from one to the next
  * by the index, however many objects are below each.
  */
-const foldersSql = (order: 'asc' | 'desc'): string => {
+export const foldersSql = (order: 'asc' | 'desc'): string => {
   const isUp = order === 'asc';
   const bound = isUp ? `'${afterSlash}'` : `'/'`;
   const next = (low: string, high: string): string => `select o.folder from only storage.objects o
@@ -53,7 +53,7 @@ const foldersSql = (order: 'asc' | 'desc'): string => {
     select ${child} as name from f where f.folder is not null`;
 };
 
-const likeStart = (text: string): string => `${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
+export const likeStart = (text: string): string => `${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
 
 const folderNamesSql = (order: 'asc' | 'desc'): string => `
   select coalesce(json_agg(d.name), '[]')::text
@@ -80,9 +80,9 @@ const filesSql = (column: string, order: 'asc' | 'desc', isSearch: boolean): str
 const endOfAll = '\u{10FFFF}'.repeat(maxNameBytes / 4 + 1);
 
 /** Where the names below a folder end. */
-const endOf = (folder: string): string => (folder === '' ? endOfAll : `${folder.slice(0, -1)}${afterSlash}`);
+export const endOf = (folder: string): string => (folder === '' ? endOfAll : `${folder.slice(0, -1)}${afterSlash}`);
 
-const folderOf = (prefix: string): string => {
+export const folderOf = (prefix: string): string => {
   const bare = prefix.replaceAll(/^\/+|\/+$/g, '');
   return bare === '' ? '' : `${bare}/`;
 };

@@ -66,10 +66,17 @@ export interface Serving {
   readonly pdf: 'inline' | 'attachment';
   /** Whether answers may be kept by caches that others use. */
   readonly isPublic: boolean;
+  /** A member asks, on the origin of the platform's own pages: every file is saved, and none is kept by the browser. */
+  readonly byMember?: boolean;
 }
 
-const cacheOf = ({ cache_control: text }: StoredObject, isPublic: boolean): string =>
-  isPublic || /\b(?:private|no-store)\b/i.test(text) ? text : `private, ${text.replaceAll(/\bpublic\b,? */gi, '')}`;
+const cacheOf = ({ cache_control: text }: StoredObject, { isPublic, byMember = false }: Serving): string => {
+  // A file that a member has seen must not stay in the browser when the session is over.
+  if (byMember) return 'no-store';
+  return isPublic || /\b(?:private|no-store)\b/i.test(text)
+    ? text
+    : `private, ${text.replaceAll(/\bpublic\b,? */gi, '')}`;
+};
 
 /** storage-js escapes the name of a signed address twice. */
 const unescaped = (name: string): string => {
@@ -91,20 +98,21 @@ const usable = (name: string): string => {
  */
 export const servingHeaders = (object: StoredObject, serving: Serving): Readonly<Record<string, string>> => {
   const file = object.name.slice(object.name.lastIndexOf('/') + 1);
-  const isSaved = serving.download !== null || (!serving.ownHost && isRun(object.mime_type, serving.pdf));
+  const { byMember = false, ownHost, download } = serving;
+  const isSaved = byMember || download !== null || (!ownHost && isRun(object.mime_type, serving.pdf));
   return {
     'Content-Type': object.mime_type,
     'X-Content-Type-Options': 'nosniff',
     'Content-Security-Policy':
       "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src 'self'; sandbox",
-    'Cross-Origin-Resource-Policy': 'cross-origin',
+    'Cross-Origin-Resource-Policy': byMember ? 'same-origin' : 'cross-origin',
     'Referrer-Policy': 'no-referrer',
-    'Cache-Control': cacheOf(object, serving.isPublic),
+    'Cache-Control': cacheOf(object, serving),
     ETag: `"${object.etag}"`,
     'Last-Modified': new Date(object.updated_at).toUTCString(),
     'Accept-Ranges': 'bytes',
     ...(isSaved && {
-      'Content-Disposition': disposition('attachment', serving.download ? usable(serving.download) : file),
+      'Content-Disposition': disposition('attachment', download ? usable(download) : file),
     }),
   };
 };
