@@ -21,7 +21,7 @@ interface DashboardManifest {
 /** Where a build of these sources lies: its name follows from all that goes into it. */
 export const dashboardFolder = (root: string, dataDir: string): string => {
   const hash = createHash('sha256');
-  for (const file of globSync(`${sources}/**/*`, { cwd: root }).toSorted()) {
+  for (const file of globSync([`${sources}/**/*`, 'web/theme.css'], { cwd: root }).toSorted()) {
     if (!statSync(path.join(root, file)).isFile()) continue;
     hash.update(`${file}\0`).update(readFileSync(path.join(root, file)));
   }

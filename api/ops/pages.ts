@@ -9,6 +9,8 @@ import type { BoardOptions } from './bull-board.ts';
 import { opsLive } from './live.ts';
 
 const folder = path.join(import.meta.dirname, '../../web/ops');
+/** The colours, which this page shares with the dashboard. */
+const theme = path.join(folder, '../theme.css');
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -37,6 +39,7 @@ const readFiles = (): ReadonlyMap<string, PageFile> => {
     const at = name === 'index.html' ? '/ops' : `/ops/${name.replaceAll(path.sep, '/')}`;
     files.set(at, { type, body: readFileSync(path.join(folder, name)) });
   }
+  files.set('/ops/theme.css', { type: 'text/css; charset=utf-8', body: readFileSync(theme) });
   return files;
 };
 

@@ -142,3 +142,32 @@ inBrowser('a session that was ended elsewhere leads to the sign-in, and back to 
   t.true(page.url().endsWith('/keys'));
   await close();
 });
+
+inBrowser('Ctrl-K finds a table by a part of its name, the theme is kept, and ? lists the keys', async (t) => {
+  t.timeout(longTestMs);
+  const { client } = platform();
+  const user = await client.signUp();
+  const project = await client.createProject(user);
+  await client.call('POST', `/projects/${project.id}/db/query`, {
+    token: user.token,
+    body: { sql: 'create table "orders <b>" (id int primary key)' },
+  });
+  const { page, close } = await open(`${platform().base}/dashboard/projects/${project.id}`);
+  await signIn(page, user);
+  await page.getByRole('heading', { level: 2, name: 'Usage' }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'Find' }).fill('rders');
+  await page.getByRole('option', { name: 'orders <b>' }).waitFor();
+  await looksRight(t, page, 'find');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'orders <b>' }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'Find' }).fill('dark');
+  await page.keyboard.press('Enter');
+  await page.reload();
+  await page.getByRole('heading', { level: 1, name: 'orders <b>' }).waitFor();
+  t.is(await page.evaluate('getComputedStyle(document.documentElement).colorScheme'), 'dark');
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+  await close();
+});

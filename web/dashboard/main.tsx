@@ -2,7 +2,9 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { ApiError } from './client/api.ts';
+import { chooseTheme, chosenTheme } from './client/theme.ts';
 import { App } from './app.tsx';
+import { Boundary } from './components/boundary.tsx';
 // oxlint-disable-next-line import/no-unassigned-import -- the bundler takes it from here
 import './style.css';
 
@@ -16,12 +18,15 @@ const client = new QueryClient({
   defaultOptions: { queries: { retry: shouldRetry, staleTime: 5000, refetchIntervalInBackground: false } },
 });
 
+chooseTheme(chosenTheme());
 const root = document.querySelector('#root');
 if (root === null) throw new Error('The page has no root.');
 createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={client}>
-      <App />
+      <Boundary resetBy="">
+        <App />
+      </Boundary>
     </QueryClientProvider>
   </StrictMode>,
 );

@@ -1,4 +1,5 @@
 import { type ComponentType, lazy } from 'react';
+import type { IconName } from '../components/icon.tsx';
 
 /*
  * Every page of a project: its address below the project's, and its name in the navigation. A new page is a folder
@@ -14,6 +15,7 @@ const page = <P,>(load: () => Promise<ComponentType<P>>): ComponentType<Params> 
 interface Area {
   /** The name in the navigation. */
   readonly label: string;
+  readonly icon: IconName;
   /** Where it begins, below the project's address. */
   readonly at: string;
   /** The parameters of its address. */
@@ -31,18 +33,21 @@ interface Group {
 export const groups: readonly Group[] = [
   {
     label: 'Project',
-    areas: [{ label: 'Home', at: '', page: page(async () => (await import('./home/home.tsx')).HomePage) }],
+    areas: [
+      { label: 'Home', icon: 'home', at: '', page: page(async () => (await import('./home/home.tsx')).HomePage) },
+    ],
   },
   {
     label: 'Data',
     areas: [
       {
         label: 'Tables',
+        icon: 'table',
         at: '/tables',
         params: '/:name?',
         page: page(async () => (await import('./tables/tables.tsx')).TablesPage),
       },
-      { label: 'SQL', at: '/sql', page: page(async () => (await import('./sql/sql.tsx')).SqlPage) },
+      { label: 'SQL', icon: 'sql', at: '/sql', page: page(async () => (await import('./sql/sql.tsx')).SqlPage) },
     ],
   },
   {
@@ -50,21 +55,30 @@ export const groups: readonly Group[] = [
     areas: [
       {
         label: 'Functions',
+        icon: 'functions',
         at: '/functions',
         page: page(async () => (await import('./functions/functions.tsx')).FunctionsPage),
         below: { '/functions/:id': page(async () => (await import('./functions/function.tsx')).FunctionPage) },
       },
       {
         label: 'Jobs',
+        icon: 'jobs',
         at: '/jobs',
         params: '/:id?',
         page: page(async () => (await import('./jobs/jobs.tsx')).JobsPage),
       },
-      { label: 'Logs', at: '/logs', page: page(async () => (await import('./logs/logs.tsx')).LogsPage) },
+      { label: 'Logs', icon: 'logs', at: '/logs', page: page(async () => (await import('./logs/logs.tsx')).LogsPage) },
     ],
   },
   {
     label: 'Settings',
-    areas: [{ label: 'API keys', at: '/keys', page: page(async () => (await import('./keys/keys.tsx')).KeysPage) }],
+    areas: [
+      {
+        label: 'API keys',
+        icon: 'key',
+        at: '/keys',
+        page: page(async () => (await import('./keys/keys.tsx')).KeysPage),
+      },
+    ],
   },
 ];

@@ -1,27 +1,43 @@
 import { useQuery } from '@tanstack/react-query';
-import { type ReactNode, Suspense } from 'react';
+import { type ReactNode, Suspense, useState } from 'react';
 import { Link, Route, Switch, useLocation } from 'wouter';
 import { call } from '../client/api.ts';
 import { ProjectContext } from '../client/project.ts';
+import { Boundary } from '../components/boundary.tsx';
 import { Failure } from '../components/failure.tsx';
+import { Icon } from '../components/icon.tsx';
 import { groups } from './areas.tsx';
 
 const Navigation = ({ base, name }: { readonly base: string; readonly name: string }) => {
   const [here] = useLocation();
+  const [isOpen, setOpen] = useState(false);
   const isHere = (at: string): boolean => (at === '' ? here === base : `${here}/`.startsWith(`${base}${at}/`));
+  const current = groups.flatMap(({ areas }) => areas).find(({ at }) => isHere(at));
   return (
-    <nav className="areas" aria-label={name}>
-      <strong>{name}</strong>
-      {groups.map(({ label: group, areas }) => (
-        <div key={group} className="group" role="group" aria-label={group}>
-          {areas.map(({ at, label }) => (
-            <Link key={at} href={`${base}${at}`} aria-current={isHere(at) ? 'page' : undefined}>
-              {label}
-            </Link>
-          ))}
-        </div>
-      ))}
-    </nav>
+    <>
+      <button type="button" className="menu-button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <Icon name="menu" />
+        {current?.label ?? 'Pages'}
+      </button>
+      <nav className={isOpen ? 'areas is-open' : 'areas'} aria-label={name}>
+        {groups.map(({ label: group, areas }) => (
+          <div key={group} className="group">
+            <h2>{group}</h2>
+            {areas.map(({ at, label, icon }) => (
+              <Link
+                key={at}
+                href={`${base}${at}`}
+                aria-current={isHere(at) ? 'page' : undefined}
+                onClick={() => setOpen(false)}
+              >
+                <Icon name={icon} />
+                {label}
+              </Link>
+            ))}
+          </div>
+        ))}
+      </nav>
+    </>
   );
 };
 
@@ -30,18 +46,20 @@ const routes = groups
   .flatMap(({ at, params = '', page, below = {} }) => [...Object.entries(below), [`${at}${params}`, page] as const]);
 
 const Pages = ({ base }: { readonly base: string }): ReactNode => (
-  <Suspense fallback={<p className="loading">Loading…</p>}>
-    <Switch>
-      {routes.map(([at, Page]) => (
-        <Route key={at} path={`${base}${at}`}>
-          {(params) => <Page {...params} />}
+  <Boundary resetBy={useLocation()[0]}>
+    <Suspense fallback={<p className="loading">Loading…</p>}>
+      <Switch>
+        {routes.map(([at, Page]) => (
+          <Route key={at} path={`${base}${at}`}>
+            {(params) => <Page {...params} />}
+          </Route>
+        ))}
+        <Route>
+          <p className="empty">There is no such page.</p>
         </Route>
-      ))}
-      <Route>
-        <p className="empty">There is no such page.</p>
-      </Route>
-    </Switch>
-  </Suspense>
+      </Switch>
+    </Suspense>
+  </Boundary>
 );
 
 /** Everything about one project. */
@@ -60,7 +78,7 @@ export const ProjectPages = ({ id }: { readonly id: string }) => {
     <ProjectContext value={{ project: project.data, role }}>
       <div className="with-areas">
         <Navigation base={base} name={project.data.name} />
-        <main id="content" className="page">
+        <main id="content">
           <Pages base={base} />
         </main>
       </div>

@@ -5,6 +5,7 @@ import { useProject } from '../../client/project.ts';
 import { useSchema } from '../../client/schema.ts';
 import { Copyable } from '../../components/copyable.tsx';
 import { Failure } from '../../components/failure.tsx';
+import { Usage } from './usage.tsx';
 
 interface Step {
   readonly done: boolean;
@@ -43,33 +44,40 @@ export const HomePage = () => {
       <h1>{project.name}</h1>
       {error && <Failure error={error} />}
       <Copyable label="Address" text={project.rest_url} />
-      <h2>First steps</h2>
-      <ul className="steps">
-        {steps.map(({ done, label, at }) => (
-          <li key={label}>
-            <span aria-hidden="true">{done ? '✓' : '○'}</span>
-            <Link href={at}>{label}</Link>
-            <span className="muted">{done ? 'done' : ''}</span>
-          </li>
-        ))}
-      </ul>
-      <h2>Jobs</h2>
-      <dl className="figures">
-        <div>
-          <dt>Waiting</dt>
-          <dd>{queue.data?.waiting ?? '–'}</dd>
-        </div>
-        <div>
-          <dt>Running</dt>
-          <dd>
-            {queue.data?.running ?? '–'} of {queue.data?.limit ?? '–'}
-          </dd>
-        </div>
-        <div>
-          <dt>Ended in the last minute</dt>
-          <dd>{queue.data?.per_minute ?? '–'}</dd>
-        </div>
-      </dl>
+      <div className="panels">
+        <section className="panel">
+          <h2>First steps</h2>
+          <ul className="steps">
+            {steps.map(({ done, label, at }) => (
+              <li key={label}>
+                <span aria-hidden="true">{done ? '✓' : '○'}</span>
+                <Link href={at}>{label}</Link>
+                <span className="muted">{done ? 'done' : ''}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+        <section className="panel">
+          <h2>Jobs</h2>
+          <dl className="figures">
+            <div>
+              <dt>Waiting</dt>
+              <dd>{queue.data?.waiting ?? '–'}</dd>
+            </div>
+            <div>
+              <dt>Running</dt>
+              <dd>
+                {queue.data?.running ?? '–'} of {queue.data?.limit ?? '–'}
+              </dd>
+            </div>
+            <div>
+              <dt>Ended in the last minute</dt>
+              <dd>{queue.data?.per_minute ?? '–'}</dd>
+            </div>
+          </dl>
+        </section>
+        <Usage />
+      </div>
     </>
   );
 };

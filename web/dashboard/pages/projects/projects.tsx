@@ -99,7 +99,7 @@ export const ProjectsPage = () => {
   };
   return (
     <main id="content">
-      <div className="row">
+      <div className="row head">
         <h1>Projects</h1>
         <button type="button" className="primary" onClick={() => setDialog('new')}>
           New project
@@ -116,8 +116,10 @@ export const ProjectsPage = () => {
           <li key={id}>
             <Link href={`/projects/${id}`}>
               <strong>{name}</strong>
-              <span className="muted">
-                {slug} · {plan} · {status}
+              <span className="muted">{slug}</span>
+              <span className="row">
+                <span className="tag">{plan}</span>
+                <span className={status === 'active' ? 'tag good' : 'tag warn'}>{status}</span>
               </span>
             </Link>
           </li>

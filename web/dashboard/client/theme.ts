@@ -1,0 +1,13 @@
+const stored = 'theme';
+
+export const themes = ['system', 'light', 'dark'] as const;
+export type Theme = (typeof themes)[number];
+
+/** The theme that a person chose in this browser; `system` follows the system's. */
+export const chosenTheme = (): Theme => themes.find((theme) => theme === localStorage.getItem(stored)) ?? 'system';
+
+/** Keeps the choice and shows it at once. */
+export const chooseTheme = (theme: Theme): void => {
+  localStorage.setItem(stored, theme);
+  document.documentElement.dataset['theme'] = theme;
+};
