@@ -47,6 +47,10 @@ const written: readonly (readonly [RegExp, PathValue])[] = [
     { description: 'The last part of the `Location` that `POST /p/{ref}/storage/v1/upload/resumable` answers.' },
   ],
   [/\/columns\/\{column\}$/, { example: 'age' }],
+  [/\/constraints\/\{constraint\}$/, { example: 'age_is_positive' }],
+  [/\/indexes\/\{index\}$/, { example: 'guests_by_name' }],
+  [/\/policies\/\{policy\}$/, { example: 'everyone reads' }],
+  [/\/enums\/\{enum\}$/, { example: 'mood' }],
   [
     /\/(?:functions|v1)\/\{slug\}$/,
     { description: 'The `slug` of a function: `POST /projects/{project_id}/functions` answers it.', example: 'greet' },
@@ -171,7 +175,7 @@ const needs: readonly (readonly [RegExp, string])[] = [
   [/\/mail\/\{mail_id\}\//, 'Needs a mail of the platform that failed.'],
   [/\/projects\/\{project_id\}\/restore$/, 'Needs a deleted project whose database is still kept.'],
   [
-    /^(?:put|patch) .*\/\{table\}$/,
+    /^(?:put|patch) .*(?<!\/tables)\/\{table\}$/,
     'Needs a filter in the query, such as `id=eq.1`: a PUT is refused without one, a PATCH changes every row.',
   ],
   [/\/rpc\//, 'Needs a function of the database, and a body with its arguments.'],

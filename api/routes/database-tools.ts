@@ -5,6 +5,7 @@ import { checksumOf, listApplied, pushMigrations } from '#domain/database/migrat
 import { dumpSchema } from '#domain/database/schema-sql/schema-sql.ts';
 import { typesOfProject } from '#domain/database/types.ts';
 import { inProject } from '../access.ts';
+import { remembered } from './database/history.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id, instant, namedObject, page, text } from '../fields.ts';
 import { onceOf } from '../idempotency.ts';
@@ -119,13 +120,17 @@ const scriptEndpoints: readonly Endpoint[] = [
     body: z.strictObject({
       sql: text(maxScriptLength, 1),
       dry_run: z.boolean().default(false).describe('Run all of it and keep nothing.'),
+      remember: z.boolean().default(false).describe('Adds it to your history of this project.'),
     }),
     bodyLimit: 'import',
     transaction: 'none',
     response: z.object({ statements: z.array(scriptResult), dry_run: z.boolean() }),
-    handle: async ({ body: { sql, dry_run: dryRun } }, { deps, project, signal }) => {
+    handle: async ({ body: { sql, dry_run: dryRun, remember } }, call) => {
+      const { deps, project, signal } = call;
+      const run = (): Promise<string> =>
+        runScript(deps.projects.tenantDb, { projectId: project.id, sql, dryRun }, signal);
       try {
-        return new RawReply(await runScript(deps.projects.tenantDb, { projectId: project.id, sql, dryRun }, signal));
+        return new RawReply(remember ? await remembered(call, sql, run) : await run());
       } finally {
         if (!dryRun) noteChange(deps, project.id, { schema: true, rows: true });
       }

@@ -1,17 +1,20 @@
 import { z } from 'zod';
 import { noteChange } from '#domain/database/database.ts';
 import { runConsoleQuery } from '#domain/database/console/console.ts';
-import { listRows } from '#domain/database/tables/tables.ts';
 import { slowQueries } from '#domain/database/slow-queries.ts';
 import { mayChangeSchema, mayWriteRows } from '#domain/database/console/statement-words.ts';
 import { atLeast } from '#domain/teams/store.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
-import { page, text, wholeNumber } from '../fields.ts';
+import { page, text } from '../fields.ts';
 import { inTurn } from '../idempotency.ts';
-import { area, projectPath, queryAnswer, slowQuery, tablePath } from '#api/shapes/database.ts';
+import { area, projectPath, queryAnswer, slowQuery } from '#api/shapes/database.ts';
+import { schemaChangeEndpoints } from './database/changes.ts';
+import { historyEndpoints, remembered } from './database/history.ts';
+import { rowEndpoints } from './database/rows.ts';
 import { schemaEndpoints } from './database/schema.ts';
+import { snippetEndpoints } from './database/snippets.ts';
 import { tableEndpoints } from './database/tables.ts';
 
 const maxParams = 65_535;
@@ -31,43 +34,27 @@ const dataEndpoints: readonly Endpoint[] = [
     body: z.strictObject({
       sql: text(1024 * 1024, 1),
       params: z.array(z.unknown()).max(maxParams).nullish().describe('For $1, $2, … in the statement.'),
+      read_only: z.boolean().default(false).describe('Nothing can be written, whoever asks.'),
+      remember: z.boolean().default(false).describe('Adds it to your history of this project.'),
     }),
     response: queryAnswer,
     transaction: 'none',
-    handle: async ({ body: { sql }, bodyText, key }, { deps, project, role, signal, setHeader }) => {
-      const readOnly = !atLeast(role, 'developer');
+    handle: async ({ body: { sql, read_only: isReadOnly, remember }, bodyText, key }, call) => {
+      const { deps, project, role, signal, setHeader } = call;
+      const readOnly = isReadOnly || !atLeast(role, 'developer');
       const query = { projectId: project.id, sql, params: exactParams(bodyText), readOnly };
       // A read-only statement may be answered at any length, and repeated.
       const writeKey = readOnly || !mayWriteRows(sql) ? undefined : key;
       try {
-        const answer = await inTurn({ deps, setHeader }, writeKey, (once) =>
-          runConsoleQuery(deps.projects.tenantDb, { ...query, once }, signal),
-        );
-        return new RawReply(answer);
+        const run = (): Promise<string> =>
+          inTurn({ deps, setHeader }, writeKey, (once) =>
+            runConsoleQuery(deps.projects.tenantDb, { ...query, once }, signal),
+          );
+        return new RawReply(remember ? await remembered(call, sql, run) : await run());
       } finally {
         const change = { schema: mayChangeSchema(sql), rows: mayWriteRows(sql) };
         if (!readOnly) noteChange(deps, project.id, change);
       }
-    },
-  }),
-  endpoint({
-    method: 'get',
-    path: '/projects/{project_id}/db/{table}/rows',
-    area,
-    summary: 'Rows of a table or view; X-Total-Count says how many there are',
-    access: inProject('viewer'),
-    params: tablePath,
-    query: z.object({
-      limit: wholeNumber(50, 1, 1000),
-      offset: wholeNumber(0, 0, Number.MAX_SAFE_INTEGER),
-      order: text(10_000, 1).optional().describe('Columns, as name.desc,id; left out: by primary key.'),
-    }),
-    response: z.array(z.record(z.string(), z.unknown())),
-    handle: async ({ params, query: { order = null, ...rest } }, { deps, project, signal, setHeader }) => {
-      const of = { projectId: project.id, table: params.table, signal };
-      const { text: rows, total } = await listRows(deps.projects.tenantDb, of, { ...rest, order });
-      setHeader('X-Total-Count', String(total));
-      return new RawReply(rows);
     },
   }),
   endpoint({
@@ -84,4 +71,12 @@ const dataEndpoints: readonly Endpoint[] = [
 ];
 
 /** A project's database, as its makers see it (interface, "Database"; contract, section 5). */
-export const databaseEndpoints: readonly Endpoint[] = [...schemaEndpoints, ...tableEndpoints, ...dataEndpoints];
+export const databaseEndpoints: readonly Endpoint[] = [
+  ...schemaEndpoints,
+  ...tableEndpoints,
+  ...schemaChangeEndpoints,
+  ...rowEndpoints,
+  ...snippetEndpoints,
+  ...historyEndpoints,
+  ...dataEndpoints,
+];

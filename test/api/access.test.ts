@@ -157,6 +157,18 @@ const runSql = async (sql: string): Promise<void> => {
   mustBe(200, await asOwner('POST', `/projects/${scene.project.id}/db/query`, { sql }));
 };
 
+const enumFor = async (): Promise<string> => {
+  const name = uniqueName('enum_to_lose');
+  await runSql(`create type ${name} as enum ('lost')`);
+  return name;
+};
+
+/** Shared, so that every member sees it. */
+const snippetFor = async (): Promise<string> => {
+  const body = { name: 'to lose', sql: 'select 1', shared: true };
+  return String(mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/snippets`, body)).body.id);
+};
+
 type Values = Readonly<Record<string, () => Promise<string> | string>>;
 
 /** The value of a parameter for any endpoint. */
@@ -173,6 +185,11 @@ const valuesOf: Values = {
   mail_id: () => mailFor(platform(), scene.users.owner.email),
   table: tableFor,
   column: () => 'lost',
+  enum: enumFor,
+  constraint: () => 'none',
+  index: () => 'none',
+  policy: () => 'none',
+  snippet_id: snippetFor,
   uid: userFor,
   client_id: clientFor,
   factor_id: () => crypto.randomUUID(),
@@ -291,6 +308,10 @@ const askForProof = new Set([
   // The change is one of another flag.
   '/projects/{project_id}/flags/{key}/schedule/{schedule_id}',
   '/projects/{project_id}/functions/{function_id}/triggers/{trigger_id}',
+  // A part of the table that it is asked of.
+  '/projects/{project_id}/db/tables/{table}/constraints/{constraint}',
+  '/projects/{project_id}/db/tables/{table}/indexes/{index}',
+  '/projects/{project_id}/db/tables/{table}/policies/{policy}',
   // A factor exists once its user has set it up.
   '/projects/{project_id}/users/{uid}/factors/{factor_id}',
   '/p/{ref}/auth/v1/admin/users/{uid}/factors/{factor_id}',

@@ -34,9 +34,23 @@ test.serial(
     t.is(last.headers.get('x-total-count'), '120');
     const beyond = await rows('/numbers/rows?offset=500');
     t.deepEqual(beyond.body, []);
-    t.is(beyond.headers.get('x-total-count'), '120');
+    t.is(beyond.headers.get('x-total-count-kind'), 'estimated');
   },
 );
+
+test.serial('rows are counted as asked: not at all, exactly, or by estimate', async (t) => {
+  const none = await rows('/numbers/rows?count=none&limit=1000');
+  t.is(none.headers.get('x-total-count'), null);
+  const exact = await rows('/numbers/rows?count=exact&offset=60&limit=2');
+  t.is(exact.headers.get('x-total-count'), '120');
+  t.is(exact.headers.get('x-total-count-kind'), 'exact');
+  await scene.run('analyze numbers');
+  const estimated = await rows('/numbers/rows?count=estimated&limit=2');
+  t.is(estimated.headers.get('x-total-count'), '120');
+  t.is(estimated.headers.get('x-total-count-kind'), 'estimated');
+  t.is((await rows('/numbers/rows?limit=2')).headers.get('x-total-count-kind'), 'exact');
+  t.is((await rows('/numbers/rows?count=all')).status, 400);
+});
 
 test.serial('values are exact', async (t) => {
   t.is(

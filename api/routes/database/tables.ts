@@ -1,18 +1,18 @@
 import { z } from 'zod';
-import type { Once } from '#domain/database/console/owner-key.ts';
 import { tableSchema } from '#domain/database/tables/describe.ts';
 import {
-  type ChangeOf,
-  type TableChangeDeps,
   addColumn,
+  addColumnSql,
   createTable,
+  createTableSql,
   dropColumn,
+  dropColumnSql,
   dropTable,
+  dropTableSql,
 } from '#domain/database/tables/table-changes.ts';
 import { listTables } from '#domain/database/tables/tables.ts';
-import { type InProject, inProject } from '../../access.ts';
-import type { Call } from '../../call.ts';
-import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { inProject } from '../../access.ts';
+import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { inTurn } from '../../idempotency.ts';
 import {
   area,
@@ -25,17 +25,9 @@ import {
   tableEntry,
   tablePath,
 } from '#api/shapes/database.ts';
-
-const cascade = z
-  .object({ cascade: z.enum(['true', 'false']).default('false') })
-  .transform((query) => query.cascade === 'true');
-
-const depsOf = ({ deps }: Call<InProject>): TableChangeDeps => ({ ...deps, tenantDb: deps.projects.tenantDb });
-const changeOf = ({ project, signal }: Call<InProject>, once?: Once): ChangeOf => ({
-  projectId: project.id,
-  signal,
-  once,
-});
+import { dropping, dryRun, sqlAnswer } from '#api/shapes/schema-changes.ts';
+import { changeOf, depsOf } from '../../database-change.ts';
+import { previewReply } from './changes.ts';
 
 const readEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -68,11 +60,13 @@ const changeEndpoints: readonly Endpoint[] = [
     summary: 'Create a table',
     access: inProject('developer'),
     params: projectPath,
+    query: dryRun,
     body: newTable,
     status: 201,
-    response: z.object({ name: z.string(), columns: z.array(column) }),
+    response: z.union([z.object({ name: z.string(), columns: z.array(column) }), sqlAnswer]),
     transaction: 'none',
-    handle: async ({ body, key }, call) => {
+    handle: async ({ query, body, key }, call) => {
+      if (query.dryRun) return previewReply(call, async (client) => [await createTableSql(client, body)]);
       const { name, columns } = await inTurn(call, key, (once) =>
         createTable(depsOf(call), changeOf(call, once), body),
       );
@@ -86,9 +80,13 @@ const changeEndpoints: readonly Endpoint[] = [
     summary: 'Drop a table; with cascade also what depends on it',
     access: inProject('developer'),
     params: tablePath,
-    query: cascade,
+    query: dropping,
     transaction: 'none',
-    handle: ({ params, query }, call) => dropTable(depsOf(call), changeOf(call), params.table, query),
+    handle: async ({ params, query: { dryRun: isPreview, cascade } }, call) => {
+      if (isPreview) return previewReply(call, async (client) => [await dropTableSql(client, params.table, cascade)]);
+      await dropTable(depsOf(call), changeOf(call), params.table, cascade);
+      return new RawReply(null, null, 204);
+    },
   }),
   endpoint({
     method: 'post',
@@ -97,12 +95,15 @@ const changeEndpoints: readonly Endpoint[] = [
     summary: 'Add a column to a table',
     access: inProject('developer'),
     params: tablePath,
+    query: dryRun,
     body: newColumn,
     status: 201,
-    response: column,
+    response: z.union([column, sqlAnswer]),
     transaction: 'none',
-    handle: ({ params, body, key }, call) =>
-      inTurn(call, key, (once) => addColumn(depsOf(call), changeOf(call, once), params.table, body)),
+    handle: ({ params, query, body, key }, call) => {
+      if (query.dryRun) return previewReply(call, async (client) => [await addColumnSql(client, params.table, body)]);
+      return inTurn(call, key, (once) => addColumn(depsOf(call), changeOf(call, once), params.table, body));
+    },
   }),
   endpoint({
     method: 'delete',
@@ -111,9 +112,13 @@ const changeEndpoints: readonly Endpoint[] = [
     summary: 'Drop a column; with cascade also what depends on it',
     access: inProject('developer'),
     params: columnPath,
-    query: cascade,
+    query: dropping,
     transaction: 'none',
-    handle: ({ params, query }, call) => dropColumn(depsOf(call), changeOf(call), params, query),
+    handle: async ({ params, query: { dryRun: isPreview, cascade } }, call) => {
+      if (isPreview) return previewReply(call, async (client) => [await dropColumnSql(client, params, cascade)]);
+      await dropColumn(depsOf(call), changeOf(call), params, cascade);
+      return new RawReply(null, null, 204);
+    },
   }),
 ];
 

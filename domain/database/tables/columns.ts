@@ -74,9 +74,8 @@ const refusedTypes: Readonly<Record<string, string>> = {
  * type, with its modifiers. It would also take a number, and comments.
  * @throws {ServiceError} `validation_failed`
  */
-const typeSql = async (client: ClientBase, { type }: NewColumn, path: string): Promise<string> => {
+export const typeSql = async (client: ClientBase, type: string, path: string): Promise<string> => {
   const name = type.trim();
-  if (serials.has(name.toLowerCase())) return name;
   if (/^[\d-]|--|\/\*/.test(name)) throw invalidField(path, 'is not the name of a type');
   await client.query('savepoint type');
   try {
@@ -99,12 +98,15 @@ export const checkName = (name: string, path: string): void => {
   if (bytes > nameBytes) throw invalidField(path, `has ${bytes} bytes; a name has at most ${nameBytes}`);
 };
 
-const defaultSql = ({ default: expression }: NewColumn, path: string): string => {
-  if (expression === undefined || expression === null) return '';
+/** The expression in parentheses, which it cannot end. @throws {ServiceError} `validation_failed` */
+export const expressionSql = (expression: string, path: string): string => {
   const fault = faultOfExpression(expression);
   if (fault !== null) throw invalidField(path, fault);
-  return ` default (${expression})`;
+  return `(${expression})`;
 };
+
+const defaultSql = ({ default: expression }: NewColumn, path: string): string =>
+  expression === undefined || expression === null ? '' : ` default ${expressionSql(expression, path)}`;
 
 /**
  * A column's definition; what is in it are a quoted name, one type and one expression.
@@ -113,7 +115,8 @@ const defaultSql = ({ default: expression }: NewColumn, path: string): string =>
  */
 export const columnSql = async (client: ClientBase, column: NewColumn, path: string): Promise<string> => {
   checkName(column.name, `${path}name`);
-  const type = await typeSql(client, column, `${path}type`);
+  const given = column.type.trim();
+  const type = serials.has(given.toLowerCase()) ? given : await typeSql(client, given, `${path}type`);
   const byDefault = defaultSql(column, `${path}default`);
   const required = column.nullable && !column.primary_key ? '' : ' not null';
   return `${escapeIdentifier(column.name)} ${type}${byDefault}${required}`;

@@ -102,6 +102,8 @@ interface RowsPage {
   readonly offset: number;
   /** `name.desc,"na,me"`; null: by primary key. */
   readonly order: string | null;
+  /** How the rows of the whole table are counted; null: as is cheap. */
+  readonly count: CountKind | 'none' | null;
 }
 
 interface RowsOf {
@@ -111,14 +113,18 @@ interface RowsOf {
   readonly signal: AbortSignal;
 }
 
+type CountKind = 'exact' | 'estimated';
+
 interface TableRows {
   /** A JSON array as text, as the server writes it: exact. */
   readonly text: string;
-  /** Counted, or after 2 s the planner's estimate. */
-  readonly total: number;
+  /** Null: it was not asked for. */
+  readonly total: { readonly rows: number; readonly kind: CountKind } | null;
 }
 
 const totalTimeoutMs = 2000;
+/** By default, tables of more rows are not counted: every page of a large one would take as long as the count. */
+const maxCounted = 100_000;
 
 const invalidOrder = (message: string, hint?: string): ServiceError =>
   new ServiceError('validation_failed', 'The query is not valid.', {
@@ -162,27 +168,38 @@ const estimate = async (client: ClientBase, from: string): Promise<number> => {
   return Math.round(rows[0]?.['QUERY PLAN'][0]?.Plan['Plan Rows'] ?? 0);
 };
 
-const totalOf = async (client: ClientBase, name: string): Promise<number> => {
-  const from = `public.${escapeIdentifier(name)}`;
+/** Counted; after 2 s the planner's estimate. */
+const countOf = async (client: ClientBase, from: string): Promise<NonNullable<TableRows['total']>> => {
   await client.query(`savepoint counting; set local statement_timeout = ${totalTimeoutMs}`);
   try {
     const { rows } = await client.query<{ total: string }>(`select count(*)::text as total from ${from}`);
-    return Number(rows[0]?.total);
+    return { rows: Number(rows[0]?.total), kind: 'exact' };
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.code !== '57014') throw error;
     await client.query('rollback to counting');
-    return await estimate(client, from);
+    return { rows: await estimate(client, from), kind: 'estimated' };
   }
 };
 
-const readIn = async (client: ClientBase, table: string, { limit, offset, order }: RowsPage): Promise<TableRows> => {
+const totalOf = async (client: ClientBase, name: string, page: RowsPage): Promise<TableRows['total']> => {
+  const from = `public.${escapeIdentifier(name)}`;
+  if (page.count === 'none') return null;
+  if (page.count === 'exact') return countOf(client, from);
+  const rows = await estimate(client, from);
+  const isCounted = page.count === null && page.offset === 0 && rows <= maxCounted;
+  return isCounted ? countOf(client, from) : { rows, kind: 'estimated' };
+};
+
+const readIn = async (client: ClientBase, table: string, page: RowsPage): Promise<TableRows> => {
+  const { limit, offset, order } = page;
   const source = sourceOf(await describeTable(client, table), order);
   // A row at a time: one value of all rows would have to be whole in the server's memory first.
   const sql = `select row_to_json(r)::text from (select * from ${source} limit $1 offset $2) r`;
   const { rows } = await runBound(client, { sql, params: [limit, offset] });
   const text = `[${rows.map(([row]) => row ?? 'null').join(',')}]`;
   const isWhole = rows.length < limit && (rows.length > 0 || offset === 0);
-  return { text, total: isWhole ? offset + rows.length : await totalOf(client, table) };
+  if (isWhole && page.count !== 'none') return { text, total: { rows: offset + rows.length, kind: 'exact' } };
+  return { text, total: await totalOf(client, table, page) };
 };
 
 const tooLarge = (error: unknown): unknown =>
