@@ -7,7 +7,7 @@ const maxPairs = 500_000;
 const cheapest = (above: number, left: number, corner: number): number => Math.min(above + 1, left + 1, corner);
 
 /** How many letters have to be put, taken or changed to make one of the other. */
-const distance = (a: string, b: string): number => {
+export const distance = (a: string, b: string): number => {
   let above = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let row = 0; row < a.length; row += 1) {
     const line = [row + 1];

@@ -4,7 +4,7 @@
  * (moving them to the control database), marks.ts (waking the relay and the fan-out).
  */
 
-import { nearest } from '#lib/nearest.ts';
+import { distance, nearest } from '#lib/nearest.ts';
 import {
   type TableOperation,
   type TableSubscription,
@@ -167,19 +167,6 @@ const faultOfPayment = (pattern: string): string | null => {
   return /^[\w:-]+(\.[\w:-]+)*(\.\*)?$|^\*$/.test(type.join('.')) ? null : 'is no type of a payment event';
 };
 
-/**
- * Returns the problem of a name that a webhook wants to subscribe to, null when there is none. Known are the names of
- * the catalog, `*`, a group and `.*`, `table.<table>.<operation>` and `table.<table>.*`, and names that begin with
- * `payments.<provider>.`.
- */
-export const faultOfPattern = (pattern: string): string | null => {
-  if (known.has(pattern)) return null;
-  if (pattern.length > maxPatternLength) return `must be at most ${maxPatternLength} characters`;
-  if (pattern.startsWith('table.')) return faultOfTable(pattern);
-  if (pattern.startsWith('payments.')) return faultOfPayment(pattern);
-  return `is no event${meant(nearest(pattern, known))}`;
-};
-
 const customNameForm = /^[a-z][a-z0-9_.]{0,99}$/;
 // `test.ping` is sent to one webhook, whatever it subscribes to.
 const reservedGroups: ReadonlySet<string> = new Set([...groupNames, ...eventGroups, 'test']);
@@ -191,10 +178,29 @@ export const faultOfCustomName = (name: string): string | null => {
   return reservedGroups.has(group) ? `must not begin with ${group}: those are events of the platform` : null;
 };
 
-/** As `faultOfPattern`, for triggers of functions, which answer to the project's own events, too. */
-export const faultOfTriggerPattern = (pattern: string): string | null => {
-  const isCustom = faultOfCustomName(pattern.endsWith('.*') ? pattern.slice(0, -2) : pattern) === null;
-  return isCustom ? null : faultOfPattern(pattern);
+/** A name so near to one of the catalog is rather a mistake than an event of the project's own. */
+const slipLetters = 2;
+const isSlip = (name: string): boolean =>
+  name.includes('.') &&
+  plainNames.some(
+    (plain) => Math.abs(plain.length - name.length) <= slipLetters && distance(plain, name) <= slipLetters,
+  );
+
+/** `order.paid` and `order.*`, which are no names of the catalog. */
+const isOwn = (pattern: string): boolean =>
+  faultOfCustomName(pattern.endsWith('.*') ? pattern.slice(0, -2) : pattern) === null && !isSlip(pattern);
+
+/**
+ * Returns the problem of a name that a webhook or a trigger wants to subscribe to, null when there is none. Known are the
+ * names of the catalog, `*`, a group and `.*`, `table.<table>.<operation>` and `table.<table>.*`, names that begin with
+ * `payments.<provider>.`, and those that a project may give to events of its own.
+ */
+export const faultOfPattern = (pattern: string): string | null => {
+  if (known.has(pattern) || isOwn(pattern)) return null;
+  if (pattern.length > maxPatternLength) return `must be at most ${maxPatternLength} characters`;
+  if (pattern.startsWith('table.')) return faultOfTable(pattern);
+  if (pattern.startsWith('payments.')) return faultOfPayment(pattern);
+  return `is no event${meant(nearest(pattern, known))}`;
 };
 
 const everything: TableSubscription = { table: null, op: null };

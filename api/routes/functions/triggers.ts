@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { faultOfTriggerPattern } from '#domain/events/events.ts';
+import { faultOfPattern } from '#domain/events/events.ts';
 import { createTrigger, listTriggers, removeTrigger } from '#domain/functions/triggers.ts';
 import { retryPolicy } from '#queues/retry-policy.ts';
 import { subscribeAfter } from '#api/streams/subscribe-after.ts';
@@ -26,7 +26,7 @@ const body = z.strictObject({
   event: z
     .string()
     .superRefine((event, context) => {
-      const message = faultOfTriggerPattern(event);
+      const message = faultOfPattern(event);
       if (message !== null) context.addIssue({ code: 'custom', message });
     })
     .describe('A name of GET …/integrations/events, a group such as `db.*`, or an event of the project’s own.'),
