@@ -412,6 +412,8 @@ interface Runnable {
   readonly env: EnvVars;
   /** Which state of the project's variables that is. */
   readonly envVersion: number;
+  /** A run that breaks off before its first step is continued, too. */
+  readonly hasSteps?: boolean;
 }
 
 /** @param envVersion the version of the project's variables that the run must have, or a later one */
@@ -462,6 +464,7 @@ export const createRunnableLoader = (
         ...openEnvVars(sealer, functionId, row.env_sealed),
       },
       envVersion: row.env_version,
+      hasSteps: row.has_steps,
     };
     cache.set(key, runnable);
     return runnable;

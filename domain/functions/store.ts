@@ -2,6 +2,7 @@ import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import type { FlowControl } from '#queues/flow-control.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
+import { usesSteps } from './uses-steps.ts';
 
 export type Language = 'javascript' | 'python';
 
@@ -65,9 +66,14 @@ interface NewFunction extends FunctionCode, FlowControl {
   readonly created_by: string;
 }
 
+/** From now on a run of the function whose worker dies before its first step is continued, too. */
+const markStepped = async (db: Queryable, functionId: string): Promise<void> => {
+  await db.query('insert into stepped_functions (function_id) values ($1) on conflict do nothing', [functionId]);
+};
+
 /** Fails on `functions_project_slug_key` when the slug is taken. */
-export const insertFunction = (db: Queryable, fn: NewFunction): Promise<FunctionRow[]> =>
-  db.query<FunctionRow>(
+export const insertFunction = async (db: Queryable, fn: NewFunction): Promise<FunctionRow[]> => {
+  const rows = await db.query<FunctionRow>(
     `insert into functions (id, project_id, slug, name, language, access, ${codeColumns}, version, created_by, retry,
        on_failure_function_id, rate, debounce_ms, batch)
      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15, $16, $17, $18, $19, $20)
@@ -95,6 +101,9 @@ export const insertFunction = (db: Queryable, fn: NewFunction): Promise<Function
       fn.batch,
     ],
   );
+  if (usesSteps(fn.language, fn)) await markStepped(db, fn.id);
+  return rows;
+};
 
 /** Holds back other new functions of the project until this transaction ends. */
 export const countForNew = async (db: Queryable, projectId: string): Promise<number> => {
@@ -210,14 +219,15 @@ export const replaceCode = async (db: Queryable, functionId: string, next: NextC
   await snapshot(db, functionId);
   const { texts, entry_point: entryPoint, timeout_ms: timeoutMs, memory_mb: memoryMb, env_sealed: env } = next;
   const given = texts === null ? [null, null, null, null] : [texts.code, texts.files, texts.entrypoint, texts.compiled];
-  await db.query(
+  const [row] = await db.query<{ language: Language }>(
     `update functions set entry_point = $2, timeout_ms = $7, memory_mb = $8, env_sealed = $9, code = coalesce($3, code),
        files = case when $3::text is null then files else $4 end,
        entrypoint = case when $3::text is null then entrypoint else $5 end, compiled = coalesce($6, compiled),
        version = version + 1, created_by = $10, deployed_at = now(), updated_at = now()
-     where id = $1`,
+     where id = $1 returning language`,
     [functionId, entryPoint, ...given, timeoutMs, memoryMb, env, by],
   );
+  if (row && texts && usesSteps(row.language, texts)) await markStepped(db, functionId);
 };
 
 /** The files of the present version; null where it is one file without a path. */
@@ -285,6 +295,8 @@ export interface RunnableRow extends Pick<
   /** The variables of the project, and which state of them it is; 0: there were never any. */
   readonly shared_sealed: Buffer | null;
   readonly env_version: number;
+  /** A run of it that breaks off before its first step is continued, too. */
+  readonly has_steps: boolean;
 }
 
 /** One version as a worker runs it, present or replaced; undefined when the function was deleted. */
@@ -293,7 +305,8 @@ export const findRunnable = (db: Queryable, functionId: string, version: number)
     db.query<RunnableRow>(
       `select f.project_id, f.language, p.data_key, v.entry_point, v.entrypoint,
          case when v.compiled = '' then coalesce(v.files, '') else v.compiled end as compiled,
-         v.timeout_ms, v.memory_mb, v.env_sealed, e.vars_sealed as shared_sealed, coalesce(e.version, 0) as env_version
+         v.timeout_ms, v.memory_mb, v.env_sealed, e.vars_sealed as shared_sealed, coalesce(e.version, 0) as env_version,
+         exists (select from stepped_functions s where s.function_id = f.id) as has_steps
        from functions f join projects p on p.id = f.project_id left join project_env e on e.project_id = f.project_id,
          lateral (
            select f.entry_point, f.entrypoint, f.compiled, f.files, f.timeout_ms, f.memory_mb, f.env_sealed

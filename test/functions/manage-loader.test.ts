@@ -27,6 +27,7 @@ const loaderOf = ({ compiled, env }: Given) => {
     env_sealed: Buffer.alloc(1),
     shared_sealed: null,
     env_version: 0,
+    has_steps: false,
   } satisfies RunnableRow;
   const db = {
     query: (_sql: string, [id]: readonly unknown[] = []) => {

@@ -20,13 +20,24 @@ const code = `exports.handler = async (payload, { step, db }) => {
   return (await db.query('select name, count(*)::int as count from effects group by 1 order by 1'));
 }`;
 
-const startedRun = async () => {
+/** Has its first step once the table `go` is there. */
+const lateCode = `exports.handler = async (payload, { step, db }) => {
+  const note = (name) => db.insert('effects', { name });
+  const isThere = async () => (await db.queryOne("select to_regclass('public.go') is not null as go")).go;
+  await note('begun');
+  while (!(await isThere())) await new Promise((resolve) => setTimeout(resolve, 20));
+  await step.run('only', () => note('only'));
+  return (await db.query('select name, count(*)::int as count from effects group by 1 order by 1'));
+}`;
+
+/** @param effects how many of them there are before it is answered */
+const startedRun = async (run = code, effectsBefore = 2) => {
   const { client, config, db } = platform();
   const worker = startProcess('workers/server.ts', environmentOf(config));
   await worker.ready;
   const user = await client.signUp();
   const project = await client.createProject(user);
-  const fn = await client.deploy(user, project, code, { timeout_ms: 60_000 });
+  const fn = await client.deploy(user, project, run, { timeout_ms: 60_000 });
   const sql = await client.deploy(user, project, 'exports.handler = (sql, { db }) => db.query(sql);');
   await client.invoke(user, project, sql, 'create table effects (name text)');
   const headers = { prefer: 'respond-async' };
@@ -36,8 +47,7 @@ const startedRun = async () => {
   const go = () => client.invoke(user, project, sql, 'create table go ()');
   const effects = async () => (await client.invoke(user, project, sql, 'select name from effects')).body.result;
   const job = async () => (await client.call('GET', `/projects/${project.id}/jobs/${id}`, { token: user.token })).body;
-  // The second step is under way.
-  await until(async () => (await effects()).length === 2);
+  await until(async () => (await effects()).length === effectsBefore);
   return { worker, id, go, job, db };
 };
 
@@ -64,6 +74,30 @@ test.serial(
     await stop();
   },
 );
+
+for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+  test.serial(
+    `a run goes on whose worker gets ${signal} before the first step that any run of its function has`,
+    async (t) => {
+      t.timeout(longTestMs);
+      const { worker, go, job } = await startedRun(lateCode, 1);
+      worker.child.kill(signal);
+      await worker.end;
+      const stop = await platform().startWorker();
+      await go();
+      const ended = await until(async () => {
+        const now = await job();
+        return ['succeeded', 'failed', 'dead'].includes(now.status) && now;
+      });
+      t.is(ended.status, 'succeeded', JSON.stringify(ended));
+      t.deepEqual(ended.result.result, [
+        { name: 'begun', count: 2 },
+        { name: 'only', count: 1 },
+      ]);
+      await stop();
+    },
+  );
+}
 
 test.serial('a worker that is stopped hands its runs over in the middle of a step', async (t) => {
   t.timeout(longTestMs);

@@ -145,11 +145,11 @@ const callerText = ({ caller, trigger }: Pick<InvokeData, 'caller' | 'trigger'>)
 const stepsOf = (
   { steps: recorder }: FunctionInvokeDeps,
   { jobId, projectId, continuation }: JobContext,
-  functionId: string,
+  { id: functionId, hasSteps }: { readonly id: string; readonly hasSteps: boolean },
 ): StepSession | undefined => {
   if (recorder === undefined || continuation === undefined) return undefined;
   const { runId, isPossible } = continuation;
-  if (recorder.isStepped(functionId)) isPossible();
+  if (hasSteps || recorder.isStepped(functionId)) isPossible();
   return new StepSession({ jobId, projectId, functionId, recorder, runId, onStarted: isPossible });
 };
 
@@ -165,7 +165,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const times = new RunTimes(waitedMs);
       const fn = await load(functionId, version, envVersion);
       if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
-      const { compiled: code, language, ...given } = fn;
+      const { compiled: code, language, hasSteps = false, ...given } = fn;
       const limits = { ...given, timeoutMs: by.timeout_ms ?? given.timeoutMs };
       const runtime = runtimes[language];
       if (runtime === undefined) throw notHere(language);
@@ -176,7 +176,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const noteLog = await logAllowance.begin(projectId, signal);
       const stop = new StopAfterAnswer(signal);
       const answer = new AnswerSink({ mode: modeOf(by), open: openAnswer ?? noCaller, onStopped: stop.soon });
-      const steps = stepsOf(deps, context, functionId);
+      const steps = stepsOf(deps, context, { id: functionId, hasSteps });
       const { run, timings } = await withServices(
         openServices({
           projectId,
