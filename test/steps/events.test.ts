@@ -45,7 +45,6 @@ test('a step that waited long enough has null; a filter or a time that makes no 
     [{ event: 'order.paid', timeout: -1 }, /negative/],
     [{ event: 'order.paid', timeout: 1e15 }, /365 days/],
     [{ event: '' }, /name/],
-    [{ event: 'functions.invoked' }, /cannot be waited for/],
   ] as const) {
     const job = await one.jobWhen(await one.begin(payload), 'succeeded', 'failed');
     t.is(job.status, 'failed', JSON.stringify(job));
@@ -70,6 +69,50 @@ test('a write to a table is an event that a step can wait for, though no webhook
     data: { id: 2, status: 'paid' },
     old: { id: 2, status: 'new' },
   });
+});
+
+const ofFunction = (id: string): string => `data.function_id = '${id}'`;
+
+test('the end of another function is an event that a step can wait for, though no webhook asks for it', async (t) => {
+  const one = await scene(waiting);
+  const { client } = platform();
+  const quick = await client.deploy(one.user, one.project, 'exports.handler = () => 1;');
+  const dead = await client.deploy(one.user, one.project, `exports.handler = () => { throw new Error('no'); };`, {
+    retry: { max_attempts: 1 },
+  });
+  const cases = [
+    [{ event: 'functions.invoked', filter: ofFunction(quick.id) }, quick, 'functions.invoked', { status: 'success' }],
+    [{ event: 'functions.error', filter: ofFunction(dead.id) }, dead, 'functions.error', { status: 'error' }],
+    [{ event: 'functions.dead' }, dead, 'functions.dead', { attempts: 1, error: { code: 'error', message: 'no' } }],
+  ] as const;
+  for (const [payload, fn, name, data] of cases) {
+    const id = await one.begin({ ...payload, timeout: 600_000 });
+    await one.jobWhen(id, 'waiting', 'failed');
+    await one.ask('POST', `/functions/${fn.id}/jobs`, { body: { payload: null } });
+    const job = await one.jobWhen(id, 'succeeded', 'failed');
+    t.like(job.result?.result, { name, data: { function_id: fn.id, ...data } }, JSON.stringify(job));
+  }
+});
+
+test('a run that its steps ended is an error in its event, as it is in its record', async (t) => {
+  const one = await scene(waiting);
+  const { client } = platform();
+  const many = await client.deploy(
+    one.user,
+    one.project,
+    `exports.handler = (payload, { step }) => step.run('s', () => 'x'.repeat(5 * 1024 * 1024));`,
+    { timeout_ms: 60_000 },
+  );
+  const id = await one.begin({ event: 'functions.error', timeout: 600_000 });
+  await one.jobWhen(id, 'waiting', 'failed');
+  const answer = await one.ask('POST', `/functions/${many.id}/jobs`, { body: { payload: null } });
+  const failed = String(answer.body.jobs[0].job_id);
+  const job = await one.jobWhen(id, 'succeeded', 'failed');
+  const { status, error } = job.result.result.data;
+  t.deepEqual([status, error.name], ['error', 'StepError'], JSON.stringify(job));
+  t.like(await one.jobWhen(failed, 'failed'), { error: { code: 'step_results_too_large' } });
+  const { body } = await one.ask('GET', `/functions/${many.id}/invocations?limit=1`);
+  t.like(body.invocations[0], { id: failed, status: 'error' });
 });
 
 test('an event that comes while the run still does something else is not missed', async (t) => {

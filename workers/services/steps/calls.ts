@@ -44,10 +44,7 @@ export const newWait = z
       .refine((value) => value < Date.now() + maxWaitMs, 'a step waits for at most 365 days')
       .transform((value) => Math.max(0, value))
       .optional(),
-    event: nameOf('the name of an event')
-      // These are made for webhooks only (record_invocation).
-      .refine((event) => !event.startsWith('functions.'), 'the ends of runs cannot be waited for')
-      .optional(),
+    event: nameOf('the name of an event').optional(),
     filter: z.string({ error: 'a filter is a text' }).optional(),
   })
   .refine(({ kind, event }) => (kind === 'event') === (event !== undefined), 'an event must have a name')
