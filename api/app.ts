@@ -136,7 +136,7 @@ const storageHeaders =
 const openAiHeaders =
   'OpenAI-Organization, OpenAI-Project, X-Stainless-Arch, X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, X-Stainless-Timeout';
 const exposed =
-  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Plinth-Dropped, Server-Timing, X-Should-Retry, Link, X-Supabase-Api-Version, ETag, Last-Modified, Accept-Ranges, Content-Disposition, Content-Length, Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Offset, Upload-Length, Upload-Expires, Upload-Metadata';
+  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Plinth-Dropped, X-Plinth-Warm-Start, Server-Timing, X-Should-Retry, Link, X-Supabase-Api-Version, ETag, Last-Modified, Accept-Ranges, Content-Disposition, Content-Length, Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Offset, Upload-Length, Upload-Expires, Upload-Metadata';
 
 const preflight = (ctx: Context): void => {
   ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');

@@ -3,6 +3,7 @@ import { cronFire } from './cron-fire.ts';
 import type { JobDefinition } from './define.ts';
 import { emailSend } from './email-send.ts';
 import { functionInvoke } from './function-invoke.ts';
+import { functionSnapshot } from './function-snapshot.ts';
 import { projectProvision } from './project-provision.ts';
 import { usersImport } from './users-import.ts';
 import { storageRender } from './storage-render.ts';
@@ -22,4 +23,5 @@ export const jobs = [
   usersImport,
   storageSweep,
   storageRender,
+  functionSnapshot,
 ] as const satisfies readonly JobDefinition[];

@@ -7,6 +7,7 @@ import {
   removeFunction,
   updateFunction,
 } from '#domain/functions/functions.ts';
+import { findWarmStart } from '#domain/functions/snapshots.ts';
 import { type PackedFiles, entrypointOf } from '#domain/functions/files.ts';
 import {
   type CodeTexts,
@@ -24,6 +25,7 @@ import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id, name, namedBody, page, text } from '../fields.ts';
+import { reportWarmStart } from '#api/http/warm-start.ts';
 import { deployBody, filesField } from '#api/shapes/function-files.ts';
 import {
   detailedFunction,
@@ -33,6 +35,7 @@ import {
   listedFunction,
   shownFunction,
   withFiles,
+  withWarmStart,
 } from '#api/shapes/functions.ts';
 
 const area = 'functions';
@@ -203,6 +206,7 @@ const changeEndpoints: readonly Endpoint[] = [
     handle: async ({ body, prepared: texts }, call) => {
       const { code: _code, files: _files, entrypoint: _entrypoint, ...fields } = body;
       const row = await createFunction(call.db, call.project.id, { ...fields, texts }, authorOf(call));
+      reportWarmStart(row, call);
       return shownFunction(row, call);
     },
   }),
@@ -232,7 +236,9 @@ const changeEndpoints: readonly Endpoint[] = [
       const { code: _code, files: _files, entrypoint: _entrypoint, ...fields } = body;
       const change: FunctionChange = { ...fields, texts };
       const of = { projectId: call.project.id, id: params.id };
-      return shownFunction(await updateFunction(call.db, of, change, authorOf(call)), call);
+      const row = await updateFunction(call.db, of, change, authorOf(call));
+      reportWarmStart(row, call);
+      return shownFunction(row, call);
     },
   }),
   endpoint({
@@ -272,7 +278,8 @@ const readEndpoints: readonly Endpoint[] = [
     handle: async ({ params }, call) => {
       const row = await getFunction(call.db, call.project.id, params.id);
       const files = row.entrypoint === null ? null : await findFiles(call.db, row.id);
-      return new RawReply(withFiles(detailedFunction, shownFunction(row, call), files));
+      const warm_start = await findWarmStart(call.db, { functionId: row.id, version: row.version });
+      return new RawReply(withFiles(withWarmStart, { ...shownFunction(row, call), warm_start }, files));
     },
   }),
 ];

@@ -58,10 +58,21 @@ export const detailedFunction = namedObject('FunctionWithCode', {
   code: z.string().describe('Empty for a function of several files.'),
 });
 
+export const withWarmStart = z.object({
+  ...detailedFunction.shape,
+  warm_start: z
+    .object({
+      snapshot: z.boolean().describe('Runs begin with a copy of the evaluated module.'),
+      reason: z.string().nullable().describe('Why not.'),
+    })
+    .nullable()
+    .describe('Null for modules below 64 KB and in Python, and as long as no worker has tried the version.'),
+});
+
 export const filesShown = z.record(z.string(), z.string()).nullable();
 
 export const functionWithFiles = namedObject('Function', {
-  ...detailedFunction.shape,
+  ...withWarmStart.shape,
   files: filesShown.describe('The text of each file by its path; null for a function of one file.'),
 });
 

@@ -65,7 +65,7 @@ test('a function has the fields and defaults that the contract names', async (t)
     version: 1,
   });
   const got = await call('GET', `${path}/${made.body.id}`);
-  t.deepEqual(got.body, { ...made.body, files: null });
+  t.deepEqual(got.body, { ...made.body, files: null, warm_start: null });
 });
 
 for (const [name, slug] of [
@@ -182,7 +182,7 @@ test('a change that is refused changes nothing', async (t) => {
   const url = `${path}/${made.id}`;
   for (const change of [{ timeout_ms: 1 }, { code: 'return (' }, { language: 'python' }, { slug: 'x' }, { code: null }])
     t.is((await call('PATCH', url, change)).status, 400, JSON.stringify(change));
-  t.deepEqual((await call('GET', url)).body, { ...made, files: null });
+  t.deepEqual((await call('GET', url)).body, { ...made, files: null, warm_start: null });
 });
 
 test('env vars are masked, merged, kept by their mask and deleted by null', async (t) => {

@@ -129,3 +129,53 @@ test('a module that ends the process, or never ends, when it is stored costs no 
   }
   t.deepEqual(results(t, await times(2, 'exports.handler = () => 2;')), [2, 2]);
 });
+
+/** The fault of a module that a trial finds. */
+const faultOf = async (t: ExecutionContext, code: string, changes: Partial<RunRequest> = {}): Promise<unknown> => {
+  projects += 1;
+  const given = request(filler + code, {
+    projectId: `project-${projects}`,
+    functionId: `trial-${projects}`,
+    ...changes,
+  });
+  const outcome = await runtime.run({ ...given, isTrial: true });
+  t.is(outcome.status, 'success', JSON.stringify(outcome.error));
+  return (JSON.parse(outcome.result ?? 'null') as { fault: unknown }).fault;
+};
+
+test('a trial says whether a module can be stored, or why not, and calls no handler', async (t) => {
+  const handler = 'exports.handler = () => 1;';
+  t.is(await faultOf(t, handler), null);
+  t.is(
+    await faultOf(t, `const { KEY } = process.env; if (KEY !== 'k') throw 1; ${handler}`, { env: { KEY: 'k' } }),
+    null,
+  );
+  t.is(await faultOf(t, `new Intl.NumberFormat('de'); ${handler}`), 'Intl cannot be stored');
+  t.is(
+    await faultOf(t, `try { console.log(1) } catch {} ${handler}`),
+    'console at the top level is there in runs only',
+  );
+  t.is(await faultOf(t, `throw new TypeError('no key'); ${handler}`), 'the module throws: TypeError: no key');
+  t.is(await faultOf(t, `throw { get message() { throw 1 } }; ${handler}`), 'the module throws: Error: [unreadable]');
+});
+
+test('runs after a trial begin with what it stored', async (t) => {
+  projects += 1;
+  const given = request(`${filler}${evaluated}`, { projectId: `project-${projects}` });
+  t.is((await runtime.run({ ...given, isTrial: true })).status, 'success');
+  const [first, second] = [await runtime.run(given), await runtime.run(given)];
+  t.is(typeof JSON.parse(first.result ?? 'null'), 'number');
+  t.is(first.result, second.result);
+});
+
+test('a module that takes its process with it is known by that, and its runs go on', async (t) => {
+  projects += 1;
+  const code = `${filler}if (!(() => { try { return !Object.getOwnPropertyDescriptor(globalThis, 'console').get } catch { return false } })()) for (;;);
+    exports.handler = () => 1;`;
+  const given = request(code, { projectId: `project-${projects}`, functionId: 'endless-trial', timeoutMs: 1500 });
+  const first = await runtime.run({ ...given, isTrial: true });
+  t.deepEqual([first.status, first.started], ['crashed', false]);
+  const { result } = await runtime.run({ ...given, isTrial: true });
+  t.regex(result ?? '', /the engine cannot store/);
+  t.is((await runtime.run(given)).result, '1');
+});

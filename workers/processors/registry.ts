@@ -4,6 +4,7 @@ import { aiArenaProcessor } from './ai-arena.ts';
 import { cronFireProcessor } from './cron-fire.ts';
 import { emailSendProcessor } from './email-send.ts';
 import { functionInvokeProcessor } from './function-invoke.ts';
+import { functionSnapshotProcessor } from './function-snapshot.ts';
 import { projectProvisionProcessor } from './project-provision.ts';
 import { storageRenderProcessor } from './storage-render.ts';
 import { storageSweepProcessor } from './storage-sweep.ts';
@@ -17,6 +18,7 @@ export const openProcessors: Readonly<Record<string, OpenProcessor>> = {
   'cron.fire': cronFireProcessor,
   'email.send': emailSendProcessor,
   'function.invoke': functionInvokeProcessor,
+  'function.snapshot': functionSnapshotProcessor,
   'project.provision': projectProvisionProcessor,
   'storage.render': storageRenderProcessor,
   'storage.sweep': storageSweepProcessor,

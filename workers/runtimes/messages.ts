@@ -98,6 +98,7 @@ export interface RunMessage {
   readonly env: Readonly<Record<string, string>>;
   readonly projectId: string;
   readonly attempt?: number;
+  readonly isTrial?: boolean;
   readonly memoryMib: number;
   /** CPU time that the run may use. */
   readonly cpuMs: number;

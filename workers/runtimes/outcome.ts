@@ -60,6 +60,12 @@ export function outcomeOfNoStart(status: 'crashed' | 'cancelled', message: strin
   };
 }
 
+/** @param fault why a module cannot be evaluated ahead of its runs */
+export function outcomeOfTrial(fault: string): RunOutcome {
+  const outcome = outcomeOfNoStart('cancelled', '');
+  return { ...outcome, status: 'success', result: JSON.stringify({ fault }), error: null };
+}
+
 function base(status: RunStatus, log: RunLog, figures: RunFigures): RunOutcome {
   const { lines: logs, truncated: logsTruncated } = log;
   return { status, result: null, error: null, logs, logsTruncated, ...figures, started: true };

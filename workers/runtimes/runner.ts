@@ -17,6 +17,7 @@ import {
   outcomeOfEnd,
   outcomeOfNoStart,
   outcomeOfResult,
+  outcomeOfTrial,
 } from './outcome.ts';
 import { killGroup, killInside } from './kill.ts';
 import { anonymousKib, cpuTimeMs, dieFirst, processTree } from './processes.ts';
@@ -36,6 +37,8 @@ const killRetryMs = 500;
 const maxUnreadBytes = 64 * 1024 * 1024;
 /** Evaluating a module ahead takes some 0.1 s. */
 const storingCpuMs = 1000;
+/** Why a module is not evaluated ahead that took a process with it. */
+const endsProcess = 'the engine cannot store what it makes, or evaluating it takes too much time or memory';
 /** A guest that waits for work needs next to no CPU time between two checks. */
 const restlessMs = 500;
 /** How the engine's last words read when it had no memory left. */
@@ -109,6 +112,7 @@ export class Runner {
   async run(request: RunRequest, { signal, onLog, services }: RunOptions = {}): Promise<RunOutcome> {
     if (signal?.aborted === true) return outcomeOfNoStart('cancelled', 'The run was cancelled.');
     if (this.dead) return outcomeOfNoStart('crashed', 'The process for the function ended before it could start.');
+    if (request.isTrial === true && this.#endsBy(request)) return outcomeOfTrial(endsProcess);
     this.runs += 1;
     return new Promise((resolve) => {
       const cancel = (): void => this.#end('cancelled');
@@ -134,6 +138,11 @@ export class Runner {
       this.#active = { id, request, log: new RunLog(onLog), calls, startedAt, watch, release, resolve };
       this.#send(request);
     });
+  }
+
+  /** Whether a process ended when it evaluated this module ahead of its runs. */
+  #endsBy({ functionId, version, memoryMib }: RunRequest): boolean {
+    return this.#tools.notAhead?.has(functionName(functionId, version, memoryMib)) === true;
   }
 
   /** Ends the process at once, and with it everything inside the sandbox. */

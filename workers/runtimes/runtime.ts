@@ -19,6 +19,11 @@ export interface RunRequest {
   /** JSON text: the HTTP request behind `sdk.request`; null for none. */
   readonly request?: string | null;
   readonly env: Readonly<Record<string, string>>;
+  /**
+   * Evaluates the module ahead of its runs and does not call the handler; the result is `{fault}`, why that cannot be done
+   * or null (JavaScript). Left out: an ordinary run.
+   */
+  readonly isTrial?: boolean;
   /** `sdk.attempt`; left out: 1. */
   readonly attempt?: number;
   /** Wall clock, from the moment a runner takes the request. */

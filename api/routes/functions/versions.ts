@@ -4,6 +4,7 @@ import { listVersions, maxListedCode, maxVersions, rollBack } from '#domain/func
 import { inProject } from '../../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id, instant, namedObject, page } from '../../fields.ts';
+import { reportWarmStart } from '#api/http/warm-start.ts';
 import {
   detailedFunction,
   filesShown,
@@ -64,6 +65,7 @@ export const versionEndpoints: readonly Endpoint[] = [
     handle: async ({ params }, call) => {
       const of = { projectId: call.project.id, id: params.id };
       const { row, ...how } = await rollBack(call.db, of, params.v, call.user.id);
+      reportWarmStart(row, call);
       return { ...shownFunction(row, call), ...how };
     },
   }),

@@ -12,6 +12,8 @@ interface Deployed {
   readonly outcome: 'created' | 'updated' | 'unchanged';
   readonly version: number;
   readonly bytes: number;
+  /** Why each run evaluates the module anew; left out: it need not, or it is not known. */
+  readonly cold?: string;
 }
 
 type FunctionWithCode = Schemas['Function'];
@@ -31,6 +33,16 @@ const isUnchanged = (local: LocalFunction, there: FunctionWithCode): boolean => 
   return source && settings.every(([name, value]) => there[name] === value);
 };
 
+/** Shorter ones are evaluated in each run, which takes no longer. */
+const largeBytes = 64 * 1024;
+
+/** Why the module of a large function starts cold, as its deploy found out. */
+const coldOf = async (project: InProject, id: string, bytes: number): Promise<{ readonly cold?: string }> => {
+  if (bytes < largeBytes) return {};
+  const { warm_start: warm } = await call<FunctionWithCode>(project, `${project.path}/functions/${id}`);
+  return warm?.snapshot === false ? { cold: warm.reason ?? '' } : {};
+};
+
 const deployOne = async (
   project: InProject,
   local: LocalFunction,
@@ -40,7 +52,8 @@ const deployOne = async (
   if (there === undefined) {
     const body = { name: slug, language, ...settings, ...source };
     const made = await call<ListedFunction>(project, `${project.path}/functions`, { method: 'POST', body });
-    return { slug, outcome: 'created', version: made.version, bytes };
+    const cold = await coldOf(project, made.id, bytes);
+    return { slug, outcome: 'created', version: made.version, bytes, ...cold };
   }
   if (there.language !== language) {
     throw usage(
@@ -52,7 +65,8 @@ const deployOne = async (
   const present = await call<FunctionWithCode>(project, where);
   if (isUnchanged(local, present)) return { slug, outcome: 'unchanged', version: there.version, bytes };
   const changed = await call<ListedFunction>(project, where, { method: 'PATCH', body: { ...settings, ...source } });
-  return { slug, outcome: 'updated', version: changed.version, bytes };
+  const cold = await coldOf(project, there.id, bytes);
+  return { slug, outcome: 'updated', version: changed.version, bytes, ...cold };
 };
 
 /** Names of functions, or the path of a folder of one. */
@@ -101,8 +115,9 @@ const named = (slug: string, error: unknown): unknown =>
     ? new Failure(error.exit, error.body.code, `${slug}: ${error.message}`, error.body)
     : error;
 
-const lineOf = ({ slug, outcome, version, bytes }: Deployed): string =>
-  `${slug}  ${outcome}  version ${version}  ${bytesText(bytes)}`;
+const lineOf = ({ slug, outcome, version, bytes, cold }: Deployed): string =>
+  `${slug}  ${outcome}  version ${version}  ${bytesText(bytes)}` +
+  (cold === undefined ? '' : `\n  Its module is evaluated in each run: ${cleanLine(cold)}`);
 
 export const deploy = async (run: Run): Promise<void> => {
   const project = await inProject(run);

@@ -53,6 +53,8 @@ class LoadedFunction {
   /** JSON text of the variables with which the module was evaluated ahead; null: each run evaluates it. */
   aheadFor = null;
   hasTried = false;
+  /** Why it could not be evaluated ahead. */
+  aheadFault = null;
   /** Its memory at the end of its last run. */
   heldMib = 0;
 
@@ -198,6 +200,14 @@ class FunctionStore {
     return () => this.warm();
   }
 
+  /** @returns why the module cannot be evaluated ahead of its runs; null: it was */
+  tryAhead(name, loaded, envText) {
+    const tried = this.#evaluateAhead(name, loaded, envText);
+    tried.prepare();
+    const { aheadFor, aheadFault } = tried;
+    return aheadFor === null ? (aheadFault ?? 'the module is too small') : null;
+  }
+
   /**
    * Puts a function whose contexts begin with the evaluated module in the place of one that evaluates it in each run. The
    * engine ends the process when it meets something that it cannot store: the host hears what is being tried.
@@ -213,8 +223,9 @@ class FunctionStore {
       this.#loaded.set(name, ahead);
       loaded.dispose();
       return ahead;
-    } catch {
+    } catch (error) {
       // The module needs a run to be evaluated in.
+      loaded.aheadFault = String(error?.message ?? error);
       return loaded;
     } finally {
       this.#notify({ type: 'stored', function: name });

@@ -4,7 +4,7 @@
  * whatever a run has of its own, or the engine cannot store, is noticed when it is touched, and then there is no
  * snapshot. So a module never sees less than in a run.
  */
-const { loadModule } = require('./handler.cjs');
+const { describeError, loadModule } = require('./handler.cjs');
 const { nameFiles } = require('./places.cjs');
 const { connectWeb } = require('./web/globals.cjs');
 
@@ -28,8 +28,20 @@ let touched = null;
 
 const touch = (name) => () => {
   touched ??= name;
-  throw new Error(`${name} is there in runs only`);
+  throw new Error(reasonOf(name));
 };
+
+/** For the author of the module, who reads it when it is deployed. */
+const reasonOf = (name) =>
+  name === 'Intl' ? 'Intl cannot be stored' : `${name} at the top level is there in runs only`;
+
+function evaluate() {
+  try {
+    return loadModule(wrapper);
+  } catch (error) {
+    throw touched === null ? new Error(`the module throws: ${describeError(error).slice(0, 2).join(': ')}`) : error;
+  }
+}
 
 const take = (given) => {
   wrapper = given;
@@ -45,7 +57,7 @@ function load(envText, places) {
   const process = Object.freeze({ env: Object.freeze(JSON.parse(envText)) });
   defineProperty(globalThis, 'process', { value: process, writable: true, configurable: true });
   connectWeb({ ask: touch('a call'), call: touch('a call') });
-  const { module, loading } = loadModule(wrapper);
+  const { module, loading } = evaluate();
   if (loading !== null) touched ??= 'await';
   own = module;
 }
@@ -54,7 +66,7 @@ function load(envText, places) {
 function requireWhole() {
   const replaced = missing.find((name) => getOwnPropertyDescriptor(globalThis, name)?.get !== guards.get(name));
   touched ??= replaced ?? null;
-  if (touched !== null) throw new Error(`${touched} cannot be stored`);
+  if (touched !== null) throw new Error(reasonOf(touched));
 }
 
 /** The module that is here already, in the form of `loadModule`; null when there is none. */
