@@ -84,6 +84,7 @@ const teamCodes: Partial<Readonly<Record<AuthErrorCode, ErrorCode>>> = {
   email_exists: 'email_taken',
   mfa_factor_not_found: 'not_found',
   unexpected_failure: 'conflict',
+  user_banned: 'conflict',
   user_not_found: 'not_found',
 };
 

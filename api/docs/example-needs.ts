@@ -163,6 +163,7 @@ const needs: readonly (readonly [RegExp, string])[] = [
   ],
   [/\/integrations\/providers\/\{provider\}\//, anIntegration],
   [/\/email\/(?:smtp\/test|templates\/\{type\}\/send-test)$/, aMailServer],
+  [/^post \/projects\/\{project_id\}\/users\/invite$/, aMailServer],
   [
     /\/rerun$|\/jobs\/\{job_id\}\/(?:cancel|retry)$/,
     'Needs a run in a state that allows it: one that ended badly for a retry, one that waits or runs for a cancel.',

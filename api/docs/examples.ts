@@ -41,6 +41,7 @@ const written: Readonly<Record<string, Json>> = {
   },
   'post /projects/{project_id}/users/tokens': { sub: 'user-1' },
   'post /projects/{project_id}/users': { email: 'mary@example.com', password: 'correct horse battery' },
+  'post /projects/{project_id}/users/invite': { email: 'edith@example.com' },
   'post /projects/{project_id}/users/{uid}/ban': { until: '2099-01-01T00:00:00.000Z' },
   'post /p/{ref}/auth/v1/admin/users': { email: 'alan@example.com', password: 'correct horse battery' },
   'post /p/{ref}/auth/v1/admin/generate_link': { type: 'magiclink', email: 'alan@example.com' },

@@ -7,18 +7,35 @@ import {
   listUsers,
   removeFactor,
   requireUser,
+  signInAsUser,
   signOutUser,
   updateUser,
 } from '#domain/end-users/administration.ts';
-import { changeOf, newUser, orderOf, shownSession, shownUser, shownUserOf, userChange } from '#api/shapes/end-users.ts';
+import { generateLink, inviteUser } from '#domain/end-users/invites.ts';
+import { redirectFor } from '#domain/end-users/redirects.ts';
+import {
+  changeOf,
+  newUser,
+  orderOf,
+  shownSession,
+  shownUser,
+  shownUserOf,
+  shownUserWhole,
+  shownUserWholeOf,
+  userChange,
+} from '#api/shapes/end-users.ts';
 import { importRequest, readImport } from '#domain/end-users/imports.ts';
 import { importedUser, maxImportedUsers, type ReadImport } from '#domain/end-users/import-reader.ts';
+import { linkSeconds } from '#domain/end-users/links.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { usersImport } from '#queues/users-import.ts';
 import { inProject } from '../access.ts';
+import { signInCallOf } from '../auth-call.ts';
 import type { BaseCall, ProjectCall } from '../call.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
 import { jobFailure } from '../job-error.ts';
-import { id, instant, page, text } from '../fields.ts';
+import { withFragment } from '../pages/lead.ts';
+import { email, id, instant, page, shownOnce, text } from '../fields.ts';
 
 const area = 'users';
 const root = '/projects/{project_id}/users';
@@ -35,8 +52,93 @@ const administrator = ({ deps, db, project, actor }: BaseCall & ProjectCall): Ad
   actor,
 });
 
+const redirectTo = text(2048, 1)
+  .optional()
+  .describe('Where the link leads to: an address that the settings of sign-in allow. Left out: the site.');
+
+const redirectOf = async ({ deps, project }: BaseCall & ProjectCall, wanted: string | undefined) =>
+  redirectFor(await deps.endUsers.settings.of(project.id), wanted);
+
+/** Ways in for a user, which the team hands out. */
+const waysIn: readonly Endpoint[] = [
+  endpoint({
+    ...change,
+    method: 'post',
+    path: `${root}/invite`,
+    summary: 'Make a user without a password and mail an invitation',
+    params,
+    body: z.strictObject({
+      email,
+      user_metadata: z.record(z.string(), z.unknown()).default({}),
+      redirect_to: redirectTo,
+    }),
+    status: 201,
+    response: shownUser,
+    handle: async ({ body }, call) => {
+      const invitation = { email: body.email, userMetadata: body.user_metadata };
+      const user = await inviteUser(administrator(call), invitation, await redirectOf(call, body.redirect_to));
+      call.deps.endUserMails.wake();
+      return shownUserOf(user);
+    },
+  }),
+  endpoint({
+    ...change,
+    method: 'post',
+    path: `${root}/{uid}/reset-link`,
+    summary: 'Make a link by which a user sets a new password, within half an hour; mails nothing',
+    params: userParams,
+    body: z.strictObject({ redirect_to: redirectTo }),
+    status: 201,
+    response: z.object({ url: shownOnce(z.string()), expires_in: z.int().describe('Seconds.') }),
+    handle: async ({ params: { uid }, body }, call) => {
+      const by = administrator(call);
+      const { email: address } = await requireUser(by.deps, call.project.id, uid);
+      if (address === null) {
+        throw new ServiceError('conflict', 'The user has no e-mail address, and so no password to set anew.');
+      }
+      const wanted = { kind: 'recovery', email: address, userMetadata: {} } as const;
+      const link = await generateLink(by, { ...wanted, redirectTo: await redirectOf(call, body.redirect_to) });
+      return { url: link.url, expires_in: linkSeconds('recovery') };
+    },
+  }),
+  endpoint({
+    ...change,
+    access: inProject('admin'),
+    method: 'post',
+    path: `${root}/{uid}/sign-in-as`,
+    summary: 'Sign in as a user for half an hour; the audit log and the tokens say who did',
+    params: userParams,
+    body: z.strictObject({ redirect_to: redirectTo }),
+    status: 201,
+    response: z.object({
+      access_token: shownOnce(z.string()),
+      refresh_token: shownOnce(z.string()),
+      token_type: z.literal('bearer'),
+      expires_in: z.int().describe('Seconds.'),
+      expires_at: z.int(),
+      url: shownOnce(z.string().nullable()).describe(
+        'Opens the application signed in as the user, as links in mails do; null: no site is set.',
+      ),
+    }),
+    handle: async ({ params: { uid }, body }, call) => {
+      const session = await signInAsUser(administrator(call), signInCallOf(call, call.project), uid);
+      const tokens = {
+        access_token: session.accessToken,
+        refresh_token: session.refreshToken,
+        token_type: 'bearer' as const,
+        expires_in: session.expiresIn,
+        expires_at: session.expiresAt,
+      };
+      const site = await redirectOf(call, body.redirect_to);
+      const fragment = { ...tokens, expires_in: String(tokens.expires_in), expires_at: String(tokens.expires_at) };
+      return { ...tokens, url: site === null ? null : withFragment(site, { ...fragment, type: 'magiclink' }) };
+    },
+  }),
+];
+
 /** Administration of a project's users (contract, section 9). */
 export const userEndpoints: readonly Endpoint[] = [
+  ...waysIn,
   endpoint({
     method: 'get',
     path: root,
@@ -89,12 +191,12 @@ export const userEndpoints: readonly Endpoint[] = [
     method: 'get',
     path: `${root}/{uid}`,
     area,
-    summary: 'One user of the project',
+    summary: 'One user of the project, with identities and second factors',
     access: inProject('viewer'),
     params: userParams,
-    response: shownUser,
+    response: shownUserWhole,
     handle: async ({ params: { uid } }, { deps, project }) =>
-      shownUserOf(await requireUser(deps.endUsers, project.id, uid)),
+      shownUserWholeOf(await requireUser(deps.endUsers, project.id, uid)),
   }),
   endpoint({
     ...change,

@@ -34,6 +34,50 @@ export const shownUserOf = (user: EndUserAccount): z.output<typeof shownUser> =>
   updated_at: user.updated_at,
 });
 
+/** One user with the ways in which they sign in. */
+export const shownUserWhole = shownUser.extend({
+  invited_at: instant.nullable(),
+  has_password: z.boolean(),
+  identities: z.array(
+    z.object({
+      id: z.string(),
+      provider: z.string(),
+      email: z.string().nullable(),
+      created_at: z.string(),
+      last_sign_in_at: z.string().nullable(),
+    }),
+  ),
+  factors: z.array(
+    z.object({
+      id,
+      friendly_name: z.string(),
+      type: z.literal('totp'),
+      status: z.enum(['verified', 'unverified']),
+      created_at: z.string(),
+    }),
+  ),
+});
+
+export const shownUserWholeOf = (user: EndUserAccount): z.output<typeof shownUserWhole> => ({
+  ...shownUserOf(user),
+  invited_at: user.invited_at,
+  has_password: user.password_sealed !== null,
+  identities: user.identities.map((one) => ({
+    id: one.identity_id,
+    provider: one.provider,
+    email: one.email,
+    created_at: one.created_at,
+    last_sign_in_at: one.last_sign_in_at,
+  })),
+  factors: user.factors.map((one) => ({
+    id: one.id,
+    friendly_name: one.friendly_name,
+    type: one.factor_type,
+    status: one.status,
+    created_at: one.created_at,
+  })),
+});
+
 const password = z.string().describe('As long as the settings of sign-in say.');
 const userMetadata = metadata.describe('The user may change it, and tokens carry it.');
 const appMetadata = metadata.describe('Only the project changes it, and tokens carry it: roles, plans.');
@@ -77,4 +121,6 @@ export const shownSession = namedObject('UserSession', {
   aal: z.int(),
   ip: z.string().nullable(),
   user_agent: z.string().nullable(),
+  method: z.string().describe('How it began; impersonation: a member of the team acts as the user.'),
+  ends_at: instant.nullable().describe('Null: when the settings of sign-in say so.'),
 });

@@ -3,18 +3,19 @@ import { noteInProject } from '#domain/audit/audit.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
-import type { EndUserDeps } from './end-users.ts';
+import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { deleteFactor } from './factors.ts';
 import { requireStrong, sealPassword } from './passwords.ts';
 import { appMetadataOf, insertUser, requireAddress, requireRoomForUser, requireStorable } from './sign-up.ts';
-import { endSessions } from './sessions.ts';
+import { type SignedIn, beginImpersonation, endSessions, impersonationSeconds } from './sessions.ts';
 import {
   type EndUserAccount,
   accountColumns,
   accountSource,
   findAccount,
   isUniqueEmail,
+  requireNotBanned,
   userEventSql,
 } from './users.ts';
 
@@ -94,7 +95,16 @@ export const requireUser = async (deps: EndUserDeps, projectId: string, id: stri
 };
 
 /** An act upon a user, as the audit log names it. */
-type Act = 'create' | 'update' | 'ban' | 'unban' | 'delete' | 'end_sessions' | 'generate_link' | 'delete_factor';
+type Act =
+  | 'create'
+  | 'update'
+  | 'ban'
+  | 'unban'
+  | 'delete'
+  | 'end_sessions'
+  | 'generate_link'
+  | 'delete_factor'
+  | 'sign_in_as';
 
 /**
  * Writes the entry of the audit log before the change, which is made in another database: a change without an entry
@@ -296,6 +306,10 @@ export interface UserSession {
   readonly aal: number;
   readonly ip: string | null;
   readonly user_agent: string | null;
+  /** How it began. */
+  readonly method: string;
+  /** Null: the settings of sign-in say when it ends. */
+  readonly ends_at: Date | null;
 }
 
 /** The newest first. @throws {AuthError} `user_not_found` */
@@ -307,8 +321,9 @@ export const listSessions = async (
   await requireUser(deps, projectId, userId);
   return deps.authDb.secrets<UserSession>(
     projectId,
-    `select id, created_at, rotated_at as refreshed_at, aal, ip, user_agent from auth.sessions
-     where user_id = $1 order by created_at desc, id desc limit 200`,
+    `select id, created_at, rotated_at as refreshed_at, aal, ip, user_agent, not_after as ends_at,
+       coalesce(amr -> 0 ->> 'method', 'unknown') as method
+     from auth.sessions where user_id = $1 and (not_after is null or not_after > now()) order by created_at desc, id desc limit 200`,
     [userId],
   );
 };
@@ -318,6 +333,20 @@ export const signOutUser = async (by: Administrator, userId: string): Promise<vo
   const { deps, project } = by;
   await requireUser(deps, project.id, userId);
   await audited(by, { act: 'end_sessions', userId }, () => endSessions(deps, project.id, userId, null));
+};
+
+/**
+ * Signs a member of the team in as a user, for half an hour; the audit log says who did.
+ * @throws {AuthError} `user_not_found`, `user_banned`
+ */
+export const signInAsUser = async (by: Administrator, call: SignInCall, userId: string): Promise<SignedIn> => {
+  const { deps, project, actor } = by;
+  const user = await requireUser(deps, project.id, userId);
+  requireNotBanned(user);
+  const after = { email: user.email, seconds: impersonationSeconds };
+  return audited(by, { act: 'sign_in_as', userId, after }, () =>
+    beginImpersonation(deps, call, user, actor.id ?? actor.type),
+  );
 };
 
 /** Removes a factor that a user has lost. @throws {AuthError} `user_not_found`, `mfa_factor_not_found` */

@@ -190,7 +190,7 @@ export const removeOwnFactor = async (
   const user = await userOfSession(deps, projectId, signedIn);
   const factor = user.factors.find(({ id }) => id === factorId);
   if (factor === undefined) throw notFound();
-  if (factor.status === 'verified') requireFullSignIn(user);
+  if (factor.status === 'verified' || user.session.method === 'impersonation') requireFullSignIn(user);
   await deleteFactor(deps, projectId, user.id, factorId);
 };
 

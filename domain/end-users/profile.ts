@@ -121,11 +121,17 @@ const requireProof = async (
 };
 
 /**
- * With a second factor the password alone, or a link that was mailed, changes nothing that lets somebody in.
+ * With a second factor the password alone, or a link that was mailed, changes nothing that lets somebody in. Nor does a
+ * member of the team who acts as the user.
  * @param isAlways also for a user who has none
  * @throws {AuthError} `insufficient_aal`
  */
 export const requireFullSignIn = (user: EndUserAccount & { readonly session: LiveSession }, isAlways = false): void => {
+  if (user.session.method === 'impersonation') {
+    throw new AuthError('insufficient_aal', 'Who acts as a user cannot change how the user signs in.', {
+      hint: 'The administration of users can.',
+    });
+  }
   const hasFactor = user.factors.some(({ status }) => status === 'verified');
   if ((!hasFactor && !isAlways) || user.session.aal === 2) return;
   throw new AuthError('insufficient_aal', 'This needs a sign-in with the second factor.', {

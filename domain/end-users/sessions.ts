@@ -7,14 +7,19 @@ import { readRefreshToken, refreshKey, refreshTokenOf, tokenIdOf } from './refre
 import type { TokenOwner } from './tokens.ts';
 import { type EndUserAccount, accountColumns, isBanned, requireNotBanned } from './users.ts';
 
-/** `recovery`: by a link for those who forgot their password; `otp`: by another link or code of a mail. */
-export type SignInMethod = 'password' | 'otp' | 'recovery' | 'totp' | 'anonymous' | 'oauth';
+/**
+ * `recovery`: by a link for those who forgot their password; `otp`: by another link or code of a mail; `impersonation`: a
+ * member of the project's team acts as the user.
+ */
+export type SignInMethod = 'password' | 'otp' | 'recovery' | 'totp' | 'anonymous' | 'oauth' | 'impersonation';
 
 /** How a user proved who they are, newest last (RFC 8176 and supabase-js). */
 interface Proof {
   readonly method: SignInMethod;
   /** In seconds. */
   readonly timestamp: number;
+  /** The member of the team who acts as the user. */
+  readonly by?: string | undefined;
 }
 
 /** A sign-in of a user. */
@@ -39,6 +44,16 @@ export interface SignedIn {
 
 const accessSeconds = 3600;
 
+/** A member of the team acts as a user for half an hour. */
+export const impersonationSeconds = 1800;
+
+/** No token of an impersonation outlives it, whenever it is renewed. */
+const lifetimeOf = ({ amr: [first], rotatedAt }: Session): number => {
+  if (first?.method !== 'impersonation') return accessSeconds;
+  const left = first.timestamp + impersonationSeconds - Math.floor(rotatedAt.getTime() / 1000);
+  return Math.max(1, Math.min(accessSeconds, left));
+};
+
 /** Names the sign-ins of `auth/v1` among those of clients. */
 export const ownClientId = 'auth/v1';
 
@@ -62,10 +77,11 @@ const tokensOf = async (
 ): Promise<SignedIn> => {
   const key = refreshKey(deps, project);
   const claims = await tokenClaims(deps, project, user, claimsOf(user, session));
+  const expiresIn = lifetimeOf(session);
   const accessToken = await deps.signer.sign(project, {
     ...urls,
     subject: user.id,
-    expiresIn: accessSeconds,
+    expiresIn,
     issuedAt: session.rotatedAt,
     jti: tokenIdOf(key, session),
     claims,
@@ -73,8 +89,8 @@ const tokensOf = async (
   return {
     accessToken,
     refreshToken: refreshTokenOf(key, session),
-    expiresIn: accessSeconds,
-    expiresAt: Math.floor(session.rotatedAt.getTime() / 1000) + accessSeconds,
+    expiresIn,
+    expiresAt: Math.floor(session.rotatedAt.getTime() / 1000) + expiresIn,
     user,
   };
 };
@@ -165,6 +181,54 @@ export const beginSession = async (
   const signedIn = await tryBeginSession(deps, call, session);
   if (signedIn !== undefined) return signedIn;
   throw new AuthError('invalid_credentials', 'The user has changed meanwhile. Sign in again.');
+};
+
+/*
+ * It is no sign-in of the user's own: it ends none, raises no event and no time of the last sign-in. The earlier one of
+ * a team ends, so that there is one at most for each user.
+ */
+const impersonateSql = `
+  with account as (
+    select a.user_id from auth.accounts a join auth.users u on u.id = a.user_id
+    where a.user_id = $2 and (u.banned_until is null or u.banned_until <= now())
+    for no key update of a),
+  earlier as (
+    delete from auth.sessions s using account a
+    where s.user_id = a.user_id and s.not_after is not null and s.amr -> 0 ->> 'method' = 'impersonation')
+  insert into auth.sessions (id, user_id, aal, amr, ip, user_agent, rotated_at, not_after)
+  select $1, user_id, $3, $4, $5, $6, $7, $7::timestamptz + make_interval(secs => ${impersonationSeconds}) from account
+  returning id`;
+
+/**
+ * Begins a sign-in of half an hour for a member of the team who acts as a user. It has the user's level of assurance: who
+ * has a second factor, or needs one, is shown with it.
+ * @param by the member's id
+ * @throws {AuthError} `user_banned`
+ */
+export const beginImpersonation = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  user: EndUserAccount,
+  by: string,
+): Promise<SignedIn> => {
+  const { project, origin } = call;
+  const { mfa } = await deps.settings.of(project.id);
+  const isStrong = mfa === 'required' || user.factors.some(({ status }) => status === 'verified');
+  const rotatedAt = new Date();
+  const amr: readonly Proof[] = [{ method: 'impersonation', timestamp: Math.floor(rotatedAt.getTime() / 1000), by }];
+  const session: Session = { id: newId(), number: 0, rotatedAt, aal: isStrong ? 2 : 1, amr };
+  const tokens = await tokensOf(deps, call, user, session);
+  const started = await deps.authDb.secrets<{ id: string }>(project.id, impersonateSql, [
+    session.id,
+    user.id,
+    session.aal,
+    JSON.stringify(amr),
+    origin.ip,
+    origin.userAgent?.slice(0, maxUserAgentLength) ?? null,
+    rotatedAt,
+  ]);
+  if (started.length > 0) return tokens;
+  throw new AuthError('user_banned', 'The user is banned.');
 };
 
 /*

@@ -29,7 +29,8 @@ const maxSteps = 40;
 const deletions: readonly (readonly [string, boolean])[] = [
   [
     `delete from auth.sessions where id = any (array(select id from auth.sessions
-       where rotated_at < now() - make_interval(secs => $2) or created_at < now() - make_interval(secs => $3) limit $1))`,
+       where rotated_at < now() - make_interval(secs => $2) or created_at < now() - make_interval(secs => $3)
+         or not_after < now() limit $1))`,
     true,
   ],
   [
