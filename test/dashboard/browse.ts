@@ -54,3 +54,7 @@ export const runSql = async (page: Page, sql: string): Promise<void> => {
   await page.keyboard.insertText(sql);
   await page.keyboard.press('Control+Enter');
 };
+
+/** The complaints of the console but for refusals by the API, which the pages show: nobody was signed in, and the like. */
+export const seriousOf = (complaints: readonly string[]): string[] =>
+  complaints.filter((complaint) => !/status of 4\d\d/.test(complaint));

@@ -19,8 +19,14 @@ export const App = () => {
       // Without this check a signed-out browser would repeat the request in an endless loop.
       if (queries.getQueryData(['me']) !== undefined) void queries.resetQueries({ queryKey: ['me'] });
     };
+    // The role may have been lowered while the page was open: what it does not allow any more leaves the page.
+    const readRoles = (): void => void queries.invalidateQueries({ queryKey: ['orgs'] });
     globalThis.addEventListener('signed-out', forget);
-    return () => globalThis.removeEventListener('signed-out', forget);
+    globalThis.addEventListener('refused', readRoles);
+    return () => {
+      globalThis.removeEventListener('signed-out', forget);
+      globalThis.removeEventListener('refused', readRoles);
+    };
   }, [queries]);
 
   if (me.isPending) return <p className="loading">Loading…</p>;

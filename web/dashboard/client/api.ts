@@ -67,6 +67,7 @@ export const send = async (at: string, init: RequestInit): Promise<{ response: R
   const body = await readBody(response);
   if (!response.ok) {
     if (response.status === 401) globalThis.dispatchEvent(new Event('signed-out'));
+    if (response.status === 403) globalThis.dispatchEvent(new Event('refused'));
     throw new ApiError(response.status, body ?? {});
   }
   return { response, body };

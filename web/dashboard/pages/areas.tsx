@@ -71,6 +71,22 @@ export const groups: readonly Group[] = [
     ],
   },
   {
+    label: 'People',
+    areas: [
+      {
+        label: 'Users',
+        at: '/users',
+        page: page(async () => (await import('./users/users.tsx')).UsersPage),
+        below: { '/users/:id': page(async () => (await import('./users/user.tsx')).UserPage) },
+      },
+      {
+        label: 'Sign-in',
+        at: '/sign-in',
+        page: page(async () => (await import('./sign-in-settings/sign-in-settings.tsx')).SignInSettingsPage),
+      },
+    ],
+  },
+  {
     label: 'Settings',
     areas: [
       {

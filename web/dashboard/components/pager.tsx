@@ -1,0 +1,26 @@
+interface PagerProps {
+  /** What is listed, for screen readers. */
+  readonly label: string;
+  readonly offset: number;
+  readonly limit: number;
+  readonly total: number;
+  readonly onMove: (offset: number) => void;
+}
+
+/** Where a list stands, and the way to its other pages. Nothing is shown for a list of one page. */
+export const Pager = ({ label, offset, limit, total, onMove }: PagerProps) => {
+  if (total <= limit && offset === 0) return null;
+  return (
+    <nav className="row pager" aria-label={`Pages of ${label}`}>
+      <button type="button" disabled={offset === 0} onClick={() => onMove(Math.max(0, offset - limit))}>
+        Previous
+      </button>
+      <span className="muted">
+        {total === 0 ? 0 : offset + 1}–{Math.min(total, offset + limit)} of {total}
+      </span>
+      <button type="button" disabled={offset + limit >= total} onClick={() => onMove(offset + limit)}>
+        Next
+      </button>
+    </nav>
+  );
+};
