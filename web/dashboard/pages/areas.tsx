@@ -75,12 +75,14 @@ export const groups: readonly Group[] = [
     areas: [
       {
         label: 'Users',
+        icon: 'users',
         at: '/users',
         page: page(async () => (await import('./users/users.tsx')).UsersPage),
         below: { '/users/:id': page(async () => (await import('./users/user.tsx')).UserPage) },
       },
       {
         label: 'Sign-in',
+        icon: 'enter',
         at: '/sign-in',
         page: page(async () => (await import('./sign-in-settings/sign-in-settings.tsx')).SignInSettingsPage),
       },

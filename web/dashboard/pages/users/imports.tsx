@@ -45,7 +45,7 @@ export const Imports = () => {
 };
 
 /** The users of a file: a list, or an object that has one as `users`. @throws {Error} in words for a person */
-export const usersOf = (text: string): Import['body']['users'] => {
+const usersOf = (text: string): Import['body']['users'] => {
   let json: unknown;
   try {
     json = JSON.parse(text);
