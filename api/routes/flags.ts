@@ -1,9 +1,20 @@
 import { z } from 'zod';
 import type { Author } from '#domain/flags/author.ts';
+import { type CompiledFlag, compileFlag } from '#domain/flags/compile.ts';
 import { evaluate, explain } from '#domain/flags/evaluate.ts';
-import { createFlag, deleteFlag, flagOf, getFlag, patchFlag, revertFlag, toggleFlag } from '#domain/flags/flags.ts';
+import type { FlagSet } from '#domain/flags/flag-sets.ts';
+import {
+  checkPatch,
+  createFlag,
+  deleteFlag,
+  flagOf,
+  getFlag,
+  patchFlag,
+  revertFlag,
+  toggleFlag,
+} from '#domain/flags/flags.ts';
 import { cancelSchedule, listSchedules, scheduleChange } from '#domain/flags/schedules.ts';
-import { historyOf, listFlags } from '#domain/flags/store.ts';
+import { type FlagName, historyOf, listFlags } from '#domain/flags/store.ts';
 import { maxStatDays, statsOf } from '#domain/flags/usage.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
@@ -32,12 +43,32 @@ const flagPath = z.object({ project_id: id, key: pathKey });
 
 type ProjectCall = Call<InProject>;
 
-/** The author of a change by this call; once it is committed, all processes serve it. */
-export const authorOf = ({ deps, project, actor, afterCommit }: ProjectCall): Author => {
-  afterCommit(() => deps.flags.changed(project.id));
-  afterCommit(async () => deps.events.markWaiting());
+const callerOf = ({ deps, project, actor }: ProjectCall): Author => {
   const { flags, flagBytes } = quotasFrom(deps.config)[project.plan];
   return { projectId: project.id, actor, quota: { flags, bytes: flagBytes }, json: deps.json };
+};
+
+/** The author of a change by this call; once it is committed, all processes serve it. */
+export const authorOf = (call: ProjectCall): Author => {
+  const { deps, project, afterCommit } = call;
+  afterCommit(() => deps.flags.changed(project.id));
+  afterCommit(async () => deps.events.markWaiting());
+  return callerOf(call);
+};
+
+/** The flag as it is; with a patch as it would be, without changing anything. */
+const flagToEvaluate = async (
+  call: ProjectCall,
+  name: FlagName,
+  patch: z.output<typeof flagPatch> | undefined,
+): Promise<{ readonly set: FlagSet; readonly flag: CompiledFlag }> => {
+  const { deps, db, project } = call;
+  const set = await deps.flags.sets.getPresent(project, name.environment);
+  const present = set?.flags.get(name.key);
+  if (set === null || present === undefined) throw notFound('flag');
+  if (patch === undefined) return { set, flag: present };
+  const own = await getFlag(db, project.id, name);
+  return { set, flag: compileFlag(name.key, await checkPatch(db, callerOf(call), own, patch)) };
 };
 
 /** The version of the header If-Match; null: any. @throws {ServiceError} `validation_failed` */
@@ -188,11 +219,15 @@ const crud: readonly Endpoint[] = [
     method: 'post',
     path: `${path}/{key}/evaluate`,
     area,
-    summary: 'Evaluate a flag for a context; with explain each rule says what failed',
+    summary: 'Evaluate a flag for a context, also with changes that are not saved; explain says what failed',
     access: inProject('viewer'),
     params: flagPath,
     query: inEnvironment,
-    body: z.strictObject({ context: context.default({}), explain: z.boolean().default(false) }),
+    body: z.strictObject({
+      context: context.default({}),
+      explain: z.boolean().default(false),
+      patch: flagPatch.optional().describe('Changes that the answer is to take into account; nothing is saved.'),
+    }),
     transaction: 'none',
     response: z.object({
       key: z.string(),
@@ -202,14 +237,11 @@ const crud: readonly Endpoint[] = [
       variant: z.string().nullable(),
       explanation: z.array(explanation).optional(),
     }),
-    handle: async (input, { deps, project }) => {
-      const { environment, key } = nameOf(input);
-      const set = await deps.flags.sets.getPresent(project, environment);
-      const found = set?.flags.get(key);
-      if (set === null || found === undefined) throw notFound('flag');
-      const outcome = evaluate(set, found, input.body.context);
+    handle: async (input, call) => {
+      const { set, flag: one } = await flagToEvaluate(call, nameOf(input), input.body.patch);
+      const outcome = evaluate(set, one, input.body.context);
       if (!input.body.explain) return outcome;
-      return { ...outcome, explanation: explain(set, found, input.body.context) };
+      return { ...outcome, explanation: explain(set, one, input.body.context) };
     },
   }),
 ];

@@ -282,8 +282,18 @@ export const deleteFlag = async (
   await emitFlagEvents(db, change, 'flag.deleted', [name.key]);
 };
 
-/** Throws what a patch would be refused for, without changing anything. @throws {ServiceError} `validation_failed` */
-export const checkPatch = async (db: Queryable, author: Author, flag: Flag, patch: FlagPatch): Promise<void> => {
-  const of = { key: flag.key, environmentId: flag.environment_id };
-  await requireUsable(db, author, of, patched(flag.definition, patch));
+/**
+ * Throws what a patch would be refused for, without changing anything.
+ * @returns the definition as the patch would make it
+ * @throws {ServiceError} `validation_failed`
+ */
+export const checkPatch = async (
+  db: Queryable,
+  author: Author,
+  flag: Flag,
+  patch: FlagPatch,
+): Promise<FlagDefinition> => {
+  const definition = patched(flag.definition, patch);
+  await requireUsable(db, author, { key: flag.key, environmentId: flag.environment_id }, definition);
+  return definition;
 };

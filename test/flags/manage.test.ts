@@ -171,6 +171,24 @@ test.serial('segments have conditions or many keys, and stay as long as rules na
     t.is((await call('POST', '/segments', body)).status, 400, body.key);
 });
 
+test('a flag is evaluated with changes that are not saved, and refused as they would be', async (t) => {
+  const { call } = await scene();
+  await call('POST', '/flags', { key: 'tried' });
+  const tryIt = (patch: object, context: object = { plan: 'pro' }) =>
+    call('POST', '/flags/tried/evaluate', { context, explain: true, patch });
+  const rules = [{ attribute: 'plan', operator: 'in', values: ['pro'] }];
+  t.like((await tryIt({ targeting_rules: rules })).body, { matched_rule: 0, value: true });
+  t.like((await tryIt({ targeting_rules: rules }, {})).body, {
+    matched_rule: null,
+    explanation: [{ rule: 0, matched: false, failed: { attribute: 'plan', operator: 'in' } }],
+  });
+  const refused = await tryIt({ targeting_rules: [{ segment: 'nobody' }] });
+  t.is(refused.status, 400);
+  t.regex(refused.text, /there is no such segment/);
+  t.is((await tryIt({ value: 'no boolean' })).status, 400);
+  t.like((await call('GET', '/flags/tried')).body, { targeting_rules: [], version: 1 });
+});
+
 test('environments are listed, made, renamed, copied, compared and deleted', async (t) => {
   const { call } = await scene();
   t.deepEqual((await call('GET', '/environments')).body, {

@@ -86,6 +86,13 @@ export const groups: readonly Group[] = [
         at: '/sign-in',
         page: page(async () => (await import('./sign-in-settings/sign-in-settings.tsx')).SignInSettingsPage),
       },
+      {
+        label: 'Flags',
+        icon: 'flags',
+        at: '/flags',
+        page: page(async () => (await import('./flags/flags.tsx')).FlagsPage),
+        below: { '/flags/:name': page(async () => (await import('./flags/flag.tsx')).FlagPage) },
+      },
     ],
   },
   {

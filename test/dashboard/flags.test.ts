@@ -1,0 +1,182 @@
+import test from 'ava';
+import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
+import { addMember } from '#test/support/members.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
+import { inBrowser, useBrowser } from '../ops/browser.ts';
+import { looksRight, seriousOf, signIn } from './browse.ts';
+import { useDashboard } from './scene.ts';
+
+const { platform } = useDashboard(test);
+const open = useBrowser();
+
+interface Scene {
+  readonly owner: TestUser;
+  readonly project: TestProject;
+  readonly at: (path?: string) => string;
+  readonly call: (method: string, path: string, body?: unknown) => Promise<Answer['body']>;
+}
+
+const newScene = async (): Promise<Scene> => {
+  const { client } = platform();
+  const owner = await client.signUp();
+  const project = await client.createProject(owner);
+  return {
+    owner,
+    project,
+    at: (path = '') => `${platform().base}/dashboard/projects/${project.id}${path}`,
+    call: async (method, path, body) => {
+      const options = { token: owner.token, ...(body !== undefined && { body }) };
+      const answer = await client.call(method, `/projects/${project.id}${path}`, options);
+      if (answer.status >= 300) throw new Error(answer.text);
+      return answer.body;
+    },
+  };
+};
+
+inBrowser('a flag is made, gets a rule, says why it has its value, and is saved', async (t) => {
+  t.timeout(longTestMs);
+  const scene = await newScene();
+  const { page, complaints, close } = await open(scene.at('/flags'));
+  await signIn(page, scene.owner);
+  await page.getByText('There are no flags in this environment.').waitFor();
+  await page.getByRole('button', { name: 'New flag' }).click();
+  await page.getByLabel(/^Key, as/).fill('new-checkout');
+  await page.getByRole('button', { name: 'Create the flag' }).click();
+  await page.getByRole('heading', { level: 1, name: 'new-checkout' }).waitFor();
+  const status = page.getByRole('region', { name: 'Try it' }).getByRole('status');
+  await status.getByText('the flag is off').waitFor();
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  await status.getByText(/there are no rules/).waitFor();
+
+  await page.getByRole('button', { name: 'Add a rule' }).click();
+  await page.getByText('matches, and decides').waitFor();
+  await page.getByLabel(/^Values of condition 1/).fill('team, "18"');
+  await page.getByText('does not match: plan in').waitFor();
+  await status.getByText(/no rule matches/).waitFor();
+  await page.getByLabel(/^Context/).fill('{"plan": "18"');
+  await page.getByText('This is not JSON yet.').waitFor();
+  await page.getByLabel(/^Context/).fill('{"plan": "18"}');
+  await page.getByText('matches, and decides').waitFor();
+  await page.getByLabel('Percent of users').fill('101');
+  await page
+    .getByRole('alert')
+    .getByText(/percent/)
+    .first()
+    .waitFor();
+  await page.getByLabel('Percent of users').fill('');
+  await page.reload();
+  t.is(await page.getByLabel(/^Values of condition 1/).inputValue(), 'team, "18"');
+  await looksRight(t, page, 'flag');
+  await page.getByRole('button', { name: 'Save the flag' }).click();
+  await page.getByRole('button', { name: 'Save the flag' }).waitFor({ state: 'detached' });
+  const saved = await scene.call('GET', '/flags/new-checkout');
+  t.deepEqual(saved.targeting_rules, [{ conditions: [{ attribute: 'plan', operator: 'in', values: ['team', '18'] }] }]);
+
+  await page.getByLabel('At', { exact: true }).fill('2026-12-24T18:00');
+  await page.getByRole('button', { name: 'Schedule' }).click();
+  const schedules = page.getByRole('region', { name: 'Scheduled changes' });
+  await schedules.getByText('{"is_enabled":true}').waitFor();
+  await schedules.getByRole('button', { name: 'Cancel' }).click();
+  await schedules.waitFor({ state: 'detached' });
+  await page.getByText(/^Version 1,/).click();
+  await page.getByRole('button', { name: 'Make version 1 the present one' }).click();
+  await page
+    .getByRole('dialog')
+    .getByRole('button', { name: /present one/ })
+    .click();
+  await page.getByText('There are no rules: everybody gets the value.').waitFor();
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
+inBrowser('a colleague’s change is shown beside one’s own, and neither is lost', async (t) => {
+  t.timeout(longTestMs);
+  const scene = await newScene();
+  await scene.call('POST', '/flags', { key: 'banner', flag_type: 'string', value: 'hello' });
+  const { page, complaints, close } = await open(scene.at('/flags/banner'));
+  await signIn(page, scene.owner);
+  await page.getByLabel('Value', { exact: true }).fill('<b>mine</b>');
+  await scene.call('PATCH', '/flags/banner', { description: 'theirs' });
+  await page.getByRole('button', { name: 'Save the flag' }).click();
+  await page.getByRole('alert').getByText('Your changes are still here.').waitFor();
+  await page.reload();
+  await page.getByText(/changed by somebody else meanwhile/).waitFor();
+  const conflict = page.getByRole('region', { name: 'What they changed, and you' });
+  await conflict.getByText('<b>mine</b>').waitFor();
+  await looksRight(t, page, 'flag-conflict');
+  await page.getByRole('button', { name: 'Keep mine' }).click();
+  await page.getByRole('button', { name: 'Save the flag' }).click();
+  await page.getByRole('button', { name: 'Save the flag' }).waitFor({ state: 'detached' });
+  t.is((await scene.call('GET', '/flags/banner')).value, '<b>mine</b>');
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
+inBrowser('environments are made, compared, exported, imported with a preview and deleted', async (t) => {
+  t.timeout(longTestMs);
+  const scene = await newScene();
+  await scene.call('POST', '/flags', { key: 'one', name: '<img src=x onerror=alert(1)> "Ü"' });
+  await scene.call('POST', '/flags', { key: 'two' });
+  const { page, complaints, close } = await open(scene.at('/flags'));
+  await signIn(page, scene.owner);
+  await page.getByText('<img src=x').waitFor();
+  await page.getByRole('button', { name: 'Environments' }).click();
+  await page.getByLabel('Name of the environment').fill('staging');
+  await page.getByLabel('With the flags of').selectOption('production');
+  await page.getByRole('button', { name: 'Make or copy' }).click();
+  await page.getByText('2 made, 0 changed, 0 deleted.').waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('switch', { name: 'one is on' }).click();
+  await page.getByRole('switch', { name: 'one is off' }).waitFor();
+  await page.getByLabel('Compare with').selectOption('staging');
+  await page.getByText('differs in is_enabled').waitFor();
+  await looksRight(t, page, 'flags');
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Export' }).click(),
+  ]);
+  t.is(download.suggestedFilename(), 'flags-production.json');
+  await page.getByRole('button', { name: 'Import' }).click();
+  const file = {
+    name: 'flags.json',
+    mimeType: 'application/json',
+    buffer: Buffer.from('{"flags": [{"key": "three"}]}'),
+  };
+  await page.getByLabel('File').setInputFiles(file);
+  await page.getByText('1 would be made: three').waitFor();
+  await page.getByText('2 would be deleted: one, two').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Import' }).click();
+  await page.getByRole('link', { name: 'three' }).first().waitFor();
+  await page.getByRole('button', { name: 'Environments' }).click();
+  await page.getByRole('button', { name: 'Delete staging' }).click();
+  t.true(await page.getByRole('button', { name: 'Delete the environment' }).isDisabled());
+  await page.getByRole('dialog').getByRole('textbox').fill('staging');
+  await page.getByRole('button', { name: 'Delete the environment' }).click();
+  await page.getByRole('button', { name: 'Delete staging' }).waitFor({ state: 'detached' });
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
+inBrowser('a viewer may try flags, and change none', async (t) => {
+  t.timeout(longTestMs);
+  const scene = await newScene();
+  await scene.call('POST', '/flags', {
+    key: 'one',
+    targeting_rules: [{ attribute: 'plan', operator: 'in', values: ['pro'] }],
+  });
+  const viewer = await addMember(platform(), scene.project.orgId, 'viewer');
+  const { page, complaints, close } = await open(scene.at('/flags'));
+  await signIn(page, viewer);
+  await page.getByText(/Flags are made and changed by/).waitFor();
+  await page.getByRole('link', { name: 'one' }).waitFor();
+  const main = page.getByRole('main');
+  t.deepEqual(await main.getByRole('button').allTextContents(), ['Search']);
+  t.is(await main.getByRole('switch').count(), 0);
+  await page.getByRole('link', { name: 'one' }).click();
+  await page.getByText('matches, and decides').waitFor();
+  t.deepEqual(await main.getByRole('button').allTextContents(), []);
+  await page.getByLabel(/^Context/).fill('{}');
+  await page.getByText('does not match: plan in').waitFor();
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
