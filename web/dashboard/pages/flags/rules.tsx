@@ -3,7 +3,7 @@ import type { Operations } from '../../client/types.ts';
 import { type Condition, type FlagType, type Rule, conditionsOf, operators, withConditions } from './flag-shapes.ts';
 import { ScalarsInput, ValueInput } from './value-input.tsx';
 
-export type Explanation = NonNullable<
+type Explanation = NonNullable<
   Operations['POST /projects/{project_id}/flags/{key}/evaluate']['answer']['explanation']
 >[number];
 
