@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { createProject, signUp } from './client.ts';
@@ -46,7 +46,8 @@ const startRows = async (bundle: string): Promise<Row[]> => {
     () => cpuOf(['-e', '0']),
   );
   const [ours, floor] = [median(pairs.map((pair) => pair.ours)), median(pairs.map((pair) => pair.floor))];
-  const { size } = await stat(bundle);
+  const sizes = (await readdir(path.dirname(bundle))).filter((name) => name.endsWith('.mjs'));
+  const size = sizes.reduce((sum, name) => sum + statSync(path.join(path.dirname(bundle), name)).size, 0);
   return [
     {
       name: 'cli/start',

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { bundle, version } from './bundle.mjs';
+import { bundle, entryFile, version } from './bundle.mjs';
 
 const here = import.meta.dirname;
 const root = path.resolve(here, '..');
@@ -16,7 +16,7 @@ const manifest = {
   description: 'The command line of plinth: databases, functions and files of your projects.',
   license: 'Apache-2.0',
   type: 'module',
-  bin: { plinth: 'plinth.mjs' },
+  bin: { plinth: entryFile },
   exports: { './functions': { types: './functions.d.ts' } },
   engines: { node: '>=20' },
 };
@@ -24,7 +24,8 @@ const manifest = {
 const stage = mkdtempSync(path.join(tmpdir(), 'plinth-package-'));
 try {
   writeFileSync(path.join(stage, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
-  writeFileSync(path.join(stage, 'plinth.mjs'), await bundle(), { mode: 0o755 });
+  for (const { name, text } of await bundle())
+    writeFileSync(path.join(stage, name), text, { mode: name === entryFile ? 0o755 : 0o644 });
   copyFileSync(path.join(root, 'LICENSE'), path.join(stage, 'LICENSE'));
   copyFileSync(path.join(root, 'docs/cli.md'), path.join(stage, 'README.md'));
   copyFileSync(path.join(root, 'docs/functions/plinth.d.ts'), path.join(stage, 'functions.d.ts'));

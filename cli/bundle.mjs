@@ -26,11 +26,18 @@ const sourceHash = () => {
   return hash.digest('hex').slice(0, 16);
 };
 
-/** The program as one file that needs nothing else, for Node 20 and later. */
+/** The file that starts the program; the others beside it are loaded when they are needed. */
+export const entryFile = 'plinth.mjs';
+
+/** The program as files that need nothing else, for Node 20 and later: `{name, text}`. */
 export const bundle = async () => {
   const { build } = await import('esbuild');
   const { outputFiles } = await build({
-    entryPoints: [path.join(here, 'main.ts')],
+    entryPoints: [{ in: path.join(here, 'entry.ts'), out: 'plinth' }],
+    outdir: '/',
+    splitting: true,
+    chunkNames: 'plinth-[hash]',
+    outExtension: { '.js': '.mjs' },
     absWorkingDir: root,
     bundle: true,
     minify: true,
@@ -40,29 +47,37 @@ export const bundle = async () => {
     target: 'node20',
     legalComments: 'eof',
     define: { CLI_VERSION: JSON.stringify(version()) },
-    banner: { js: '#!/usr/bin/env node' },
     logLevel: 'silent',
   });
-  return outputFiles[0].text;
+  return outputFiles.map(({ path: file, text }) => {
+    const name = path.basename(file);
+    return { name, text: name === entryFile ? `#!/usr/bin/env node\n${text}` : text };
+  });
 };
 
-/** Writes the whole file or nothing: several commands may build at once. */
-const writeWhole = (file, text) => {
-  mkdirSync(path.dirname(file), { recursive: true });
-  const next = `${file}.${randomBytes(6).toString('hex')}`;
-  writeFileSync(next, text);
-  renameSync(next, file);
+/** Writes the whole folder or nothing: several commands may build at once. */
+const writeWhole = (folder, files) => {
+  const next = `${folder}.${randomBytes(6).toString('hex')}`;
+  mkdirSync(next, { recursive: true });
+  for (const { name, text } of files) writeFileSync(path.join(next, name), text);
+  try {
+    renameSync(next, folder);
+  } catch (error) {
+    rmSync(next, { recursive: true, force: true });
+    // Another command was first: what it made is the same.
+    if (!existsSync(path.join(folder, entryFile))) throw error;
+  }
 };
 
 /** The bundle of the present sources in that folder: made when it is not there, and the former ones are removed. */
 export const bundleIn = async (folder) => {
-  const file = path.join(folder, `plinth-${sourceHash()}.mjs`);
-  if (existsSync(file)) return file;
-  const text = await bundle();
-  writeWhole(file, text);
+  const present = path.join(folder, `plinth-${sourceHash()}`);
+  const entry = path.join(present, entryFile);
+  if (existsSync(entry)) return entry;
+  writeWhole(present, await bundle());
   for (const name of readdirSync(folder)) {
-    if (/^plinth-[0-9a-f]{16}\.mjs$/.test(name) && name !== path.basename(file))
-      rmSync(path.join(folder, name), { force: true });
+    if (/^plinth-[0-9a-f]{16}(?:\.mjs)?$/.test(name) && name !== path.basename(present))
+      rmSync(path.join(folder, name), { recursive: true, force: true });
   }
-  return file;
+  return entry;
 };

@@ -2,7 +2,7 @@ import { CommanderError } from 'commander';
 import type { Act, Cli, Options } from './cli.ts';
 import { type ErrorBody, type Exit, Failure, exits, interrupted, systemCode } from './errors.ts';
 import { type Output, createOutput } from './output.ts';
-import { createProgram } from './program.ts';
+import { commandOf, createProgram } from './program.ts';
 
 /** Set when the bundle is made. */
 declare const CLI_VERSION: string;
@@ -76,7 +76,7 @@ const run = async (argv: readonly string[]): Promise<void> => {
       const command = given.at(-1) as { readonly args: string[]; readonly optsWithGlobals: () => Options };
       await work({ cli, options: command.optsWithGlobals(), args: command.args });
     };
-  const program = createProgram(cli.version, act);
+  const program = await createProgram(cli.version, act, commandOf(beforeDashes(argv)));
   for (const one of [program, ...program.commands, ...program.commands.flatMap(({ commands }) => commands)]) {
     one.configureOutput({ outputError: () => undefined });
   }

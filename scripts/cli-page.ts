@@ -65,7 +65,7 @@ const introduction = path.join(import.meta.dirname, 'cli-introduction.md');
 
 /** The text of docs/cli.md: what people wrote, and a reference that is read from the commands themselves. */
 export const cliPage = async (): Promise<string> => {
-  const program = createProgram('', () => () => Promise.resolve());
+  const program = await createProgram('', () => () => Promise.resolve());
   const parts = [
     (await readFile(introduction, 'utf8')).trim(),
     '## Exit codes',

@@ -1,4 +1,5 @@
 import test from 'ava';
+import type { Command } from 'commander';
 import { parseEnv } from '#cli/commands/env.ts';
 import { complete } from '#cli/commands/completion.ts';
 import { sqlPlace } from '#cli/commands/database/place.ts';
@@ -8,7 +9,7 @@ import { Failure } from '#cli/errors.ts';
 import { createEventReader } from '#cli/events.ts';
 import { readUrl } from '#cli/link.ts';
 import { tableText } from '#cli/output.ts';
-import { createProgram } from '#cli/program.ts';
+import { commandOf, createProgram, groups } from '#cli/program.ts';
 import { bytesText, clean, didYouMean, jsonText, secondsText } from '#cli/text.ts';
 
 test('what could steer a terminal is written as an escape', (t) => {
@@ -123,8 +124,27 @@ test('addresses are taken without a slash at their end, and only those of the we
     t.throws(() => readUrl(bad), { instanceOf: Failure }, bad);
 });
 
-test('completion proposes the commands and options at each place', (t) => {
-  const program = createProgram('', () => () => Promise.resolve());
+const noAct = () => () => Promise.resolve();
+const namesOf = (program: Command): string[] => program.commands.map((command) => command.name());
+
+test('a command that is called is loaded without the others', async (t) => {
+  const known = groups.flatMap(({ names }) => names);
+  t.deepEqual(namesOf(await createProgram('', noAct)), [...known, '__complete']);
+  for (const { names } of groups) {
+    for (const name of names) {
+      const alone = namesOf(await createProgram('', noAct, name)).filter((one) => one !== '__complete');
+      t.deepEqual(alone, names, name);
+    }
+  }
+  t.is(commandOf(['--json', '--url', 'storage', '--project', 'x', '-y', 'db', 'push']), 'db');
+  for (const unsure of [[], ['--help'], ['--url=x', 'db'], ['-V', 'db'], ['--json']])
+    t.is(commandOf(unsure), undefined);
+  for (const all of ['__complete', 'help', 'stroage'])
+    t.is(namesOf(await createProgram('', noAct, all)).length, known.length + 1);
+});
+
+test('completion proposes the commands and options at each place', async (t) => {
+  const program = await createProgram('', noAct);
   t.true(complete(program, ['']).includes('functions'));
   t.deepEqual(complete(program, ['functions', 'de']), ['delete', 'deploy']);
   t.deepEqual(complete(program, ['functions', 'deploy', '--pr']), ['--project', '--prune']);

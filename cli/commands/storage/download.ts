@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { Failure, failed } from '../../errors.ts';
-import { fileFailure } from '../../files.ts';
+import { fileFailure, randomDigits } from '../../files.ts';
 import { send } from '../../http.ts';
 import type { Progress } from '../../output.ts';
 import type { Files } from './access.ts';
@@ -75,7 +74,7 @@ const writerOf =
 
 /** Writes an object to a file: the whole of it, or nothing. */
 export const downloadFile = async (files: Files, place: Place, file: string, progress: Progress): Promise<void> => {
-  const part = `${file}.${randomBytes(6).toString('hex')}.part`;
+  const part = `${file}.${randomDigits()}.part`;
   const handle = await mkdir(path.dirname(file), { recursive: true })
     .then(() => open(part, 'wx'))
     .catch((error: unknown) => {
