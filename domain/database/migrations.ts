@@ -2,7 +2,7 @@ import { type ClientBase, DatabaseError, escapeLiteral } from 'pg';
 import { DataError, toDataError } from '#domain/data-api/errors.ts';
 import { createHash } from 'node:crypto';
 import { ServiceError } from '#lib/errors.ts';
-import { type FenceDb, inFence } from './console/fence.ts';
+import { type FenceDb, type FencedRun, inFences } from './console/fence.ts';
 import { type Once, earlierAnswer, onceAsOwner } from './console/owner-key.ts';
 
 /** A step that was applied. */
@@ -54,9 +54,9 @@ const pushLock = 7_245_131;
 
 /** Waits for other pushes. The lock ends with the transaction, and the step's SQL cannot give it back earlier. */
 const lockPushes = async (client: ClientBase, waitMs: number): Promise<void> => {
-  await client.query(`set local lock_timeout = ${waitMs}`);
-  await client.query('select pg_catalog.pg_advisory_xact_lock($1)', [pushLock]);
-  await client.query('set local lock_timeout to default');
+  await client.query(
+    `set local lock_timeout = ${waitMs}; select pg_catalog.pg_advisory_xact_lock(${pushLock}); set local lock_timeout to default`,
+  );
 };
 
 /** The step that failed, and what was done before it. */
@@ -127,7 +127,7 @@ const toStepError = (error: unknown, { name, step, sql, applied }: FailedStep): 
 };
 
 /** One step of the project's own: SQL, of one or several statements. */
-interface MigrationStep {
+export interface MigrationStep {
   readonly name: string;
   readonly sql: string;
 }
@@ -193,21 +193,13 @@ interface PushOptions {
   readonly once?: Once | undefined;
 }
 
-/** A transaction of a session of its own, in which what lasts too long is stopped. */
-const inTransaction = <T>(
-  { tenantDb, projectId, dryRun }: PushOptions,
-  work: (client: ClientBase) => Promise<T>,
-): Promise<T> =>
-  inFence(
-    tenantDb,
-    {
-      projectId,
-      role: 'owner',
-      timeoutMs: stepTimeoutMs + lockWaitMs,
-      // A client that left learns the result by asking again: no step is cut off for that half-way through the list.
-      signal: new AbortController().signal,
-    },
-    async (client, stoppedBy) => {
+/** Runs work in a transaction of its own; all transactions of a push share one connection. */
+type InTransaction = <T>(work: (client: ClientBase) => Promise<T>) => Promise<T>;
+
+const transactionsOf =
+  (run: FencedRun, { dryRun }: PushOptions): InTransaction =>
+  (work) =>
+    run(async (client, stoppedBy) => {
       try {
         await client.query('begin');
         await takeLock(client);
@@ -218,8 +210,20 @@ const inTransaction = <T>(
       } catch (error) {
         throw stoppedBy() === null ? error : tookTooLong(stepTimeoutMs);
       }
-    },
-  );
+    });
+
+/** Transactions in which what lasts too long is stopped; each begins with an empty session. */
+const inTransactions = <T>(options: PushOptions, work: (inTransaction: InTransaction) => Promise<T>): Promise<T> => {
+  const { tenantDb, projectId } = options;
+  const fence = {
+    projectId,
+    role: 'owner',
+    timeoutMs: stepTimeoutMs + lockWaitMs,
+    // A client that left learns the result by asking again: no step is cut off for that half-way through the list.
+    signal: new AbortController().signal,
+  } as const;
+  return inFences(tenantDb, fence, (run) => work(transactionsOf(run, options)));
+};
 
 /** The steps that were done before, to which `each` adds. */
 type Each = (step: MigrationStep, before: Pushed) => Promise<Pushed>;
@@ -259,23 +263,27 @@ const parsed = (answer: string): Pushed => JSON.parse(answer) as Pushed;
 
 /** Each step in a transaction of its own; a key and its answer are recorded in that of the last. */
 const applyEach = (options: PushOptions, steps: readonly MigrationStep[]): Promise<Pushed> =>
-  applyAll(steps, options, (step, before) =>
-    inTransaction(options, async (client) => {
-      const once = step === steps.at(-1) ? options.once : undefined;
-      const apply = async (): Promise<string> => JSON.stringify(await applyIn(client)(step, before));
-      return parsed(await onceAsOwner(client, once, apply));
-    }),
+  inTransactions(options, (inTransaction) =>
+    applyAll(steps, options, (step, before) =>
+      inTransaction(async (client) => {
+        const once = step === steps.at(-1) ? options.once : undefined;
+        const apply = async (): Promise<string> => JSON.stringify(await applyIn(client)(step, before));
+        return parsed(await onceAsOwner(client, once, apply));
+      }),
+    ),
   );
 
 /** Asked before the first of several steps: another list under the same key must not begin. */
 const findEarlier = async (options: PushOptions, once: Once): Promise<Pushed | null> => {
-  const answer = await inTransaction({ ...options, dryRun: true }, (client) => earlierAnswer(client, once));
+  const answer = await inTransactions({ ...options, dryRun: true }, (inTransaction) =>
+    inTransaction((client) => earlierAnswer(client, once)),
+  );
   return answer === null ? null : parsed(answer);
 };
 
 /**
- * Applies a project's migrations in their order, as its owner role: each in a transaction and a session of its own,
- * which records it, too. What was applied before is skipped; of several who push at once, one applies a step. When one
+ * Applies a project's migrations in their order, as its owner role: each in a transaction of its own, which
+ * records it, too, and in an empty session. What was applied before is skipped; of several who push at once, one applies a step. When one
  * fails, those before it stay, and those after it do not run. A dry run is one transaction that is rolled back, and
  * keeps no key.
  * @throws {ServiceError} `migration_changed`; `conflict` when others pushed for 30 s; `idempotency_mismatch`
@@ -287,5 +295,7 @@ export const pushMigrations = async (options: PushOptions, steps: readonly Migra
   if (earlier !== null) return earlier;
   await refuseChanged(options, steps);
   if (!dryRun) return applyEach(options, steps);
-  return inTransaction(options, (client) => applyAll(steps, options, applyIn(client)));
+  return inTransactions(options, (inTransaction) =>
+    inTransaction((client) => applyAll(steps, options, applyIn(client))),
+  );
 };

@@ -170,16 +170,18 @@ test('what a step sets does not reach the next one, nor the record', async (t) =
     {
       name: 'sets',
       sql: `set search_path = nowhere; set statement_timeout = 5000; create temporary table applied (name text);
-        create schema plinth_fake; select 1`.replace('create schema plinth_fake; ', ''),
+        prepare kept as select 1; listen kept; declare cursed cursor with hold for select 1`,
     },
     {
       name: 'next',
-      sql: `create table here (timeout text default current_setting('statement_timeout')); insert into here default values`,
+      sql: `create table here as select current_setting('statement_timeout') as timeout, to_regclass('pg_temp.applied')::text as kept,
+        (select count(*)::int from pg_prepared_statements) + (select count(*)::int from pg_cursors where is_holdable)
+          + (select count(*)::int from pg_listening_channels()) as others`,
     },
   ]);
   t.is(status, 200, text);
   t.deepEqual(await names(here), ['sets', 'next']);
-  t.deepEqual(await here.query('select timeout from public.here'), [{ timeout: '1min' }]);
+  t.deepEqual(await here.query('select * from public.here'), [{ timeout: '1min', kept: null, others: 0 }]);
 });
 
 test('of ten who push the same steps at once, each step is applied by one', async (t) => {

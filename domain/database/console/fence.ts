@@ -90,18 +90,22 @@ const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: F
   }
 };
 
+/** Runs one piece of work in the session. */
+export type FencedRun = <T>(work: FencedWork<T>) => Promise<T>;
+
 /**
- * Runs SQL of a user in a session of its own: nothing of another session is in it, and it is closed afterwards, so that
- * no setting, lock or temporary table outlives it. What lasts too long is stopped, whatever it does about it; what
- * cannot be stopped is left behind, and fails as a `DatabaseError` with 57014.
- * @throws {ServiceError} `dependency_unavailable` while two such statements of the project go on
- * @throws what connecting throws, before `work` began; then what `work` throws
+ * As `inFence`, for pieces of work that follow each other: they share one connection, since a new one starts with empty
+ * caches of the catalog (200 migrations took 16 s so). The session is emptied before each piece, and each has the whole
+ * time. After a piece that failed no other may be run.
  */
-export const inFence = async <T>(db: FenceDb, fence: Fence, work: FencedWork<T>): Promise<T> => {
+export const inFences = async <T>(db: FenceDb, fence: Fence, work: (run: FencedRun) => Promise<T>): Promise<T> => {
   await refuseWhileAbandoned(db, fence.projectId);
   const spend = async (client: ClientBase): Promise<never> => {
-    await freshen(client, fence.timeoutMs);
-    const [end] = await Promise.allSettled([guarded(db, fence, client, work)]);
+    const run: FencedRun = async (piece) => {
+      await freshen(client, fence.timeoutMs);
+      return guarded(db, fence, client, piece);
+    };
+    const [end] = await Promise.allSettled([work(run)]);
     throw new SessionSpent(end);
   };
   const end = await db.use(fence.projectId, fence.role, spend).catch((error: unknown) => {
@@ -111,6 +115,16 @@ export const inFence = async <T>(db: FenceDb, fence: Fence, work: FencedWork<T>)
   if (end.status === 'rejected') throw end.reason;
   return end.value;
 };
+
+/**
+ * Runs SQL of a user in a session of its own: nothing of another session is in it, and it is closed afterwards, so that
+ * no setting, lock or temporary table outlives it. What lasts too long is stopped, whatever it does about it; what
+ * cannot be stopped is left behind, and fails as a `DatabaseError` with 57014.
+ * @throws {ServiceError} `dependency_unavailable` while two such statements of the project go on
+ * @throws what connecting throws, before `work` began; then what `work` throws
+ */
+export const inFence = <T>(db: FenceDb, fence: Fence, work: FencedWork<T>): Promise<T> =>
+  inFences(db, fence, (run) => run(work));
 
 /**
  * As `inFence`, for work that a client of the API waits for.
