@@ -7,6 +7,7 @@ import { sweepChallenges } from '#domain/accounts/codes.ts';
 import { sweepDeviceRequests } from '#domain/accounts/devices.ts';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { createLimitsSweep } from '#domain/database/usage.ts';
+import { sweepShadows } from '#domain/database-servers/shadow.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { createAuthDb } from '#domain/end-users/auth-db.ts';
 import { sweepFlagSchedules } from '#domain/flags/schedules.ts';
@@ -219,6 +220,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'sums of calls of models': () => sweepAiUsage(deps.db),
   'old calls of models': inSteps((max) => deleteOldCalls(deps.db, max)),
   'limits of projects': createLimitsSweep(deps),
+  'throw-away databases': () => sweepShadows(deps.db, deps.servers),
   ...fileSweepsOf(deps),
   'half-deleted projects': async () => {
     const { gate, outcomes } = deps;

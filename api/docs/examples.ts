@@ -86,6 +86,9 @@ const written: Readonly<Record<string, Json>> = {
   'post /projects/{project_id}/db/migrations': {
     migrations: [{ version: '001', name: 'rooms', sql: 'create table rooms (number integer primary key)' }],
   },
+  'post /projects/{project_id}/db/shadow': {
+    migrations: [{ name: '001_rooms', sql: 'create table rooms (number integer primary key)' }],
+  },
   'post /projects/{project_id}/ai/providers': { provider: 'openai', api_key: 'sk-your-key' },
   'post /projects/{project_id}/ai/schema/apply': {
     sql: 'create table seats (number integer primary key)',

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { noteChange } from '#domain/database/database.ts';
 import { runScript } from '#domain/database/script/script.ts';
 import { checksumOf, listApplied, pushMigrations } from '#domain/database/migrations.ts';
+import { schemaOfMigrations } from '#domain/database/shadow.ts';
 import { dumpSchema } from '#domain/database/schema-sql/schema-sql.ts';
 import { typesOfProject } from '#domain/database/types.ts';
 import { inProject } from '../access.ts';
@@ -99,6 +100,26 @@ const migrationEndpoints: readonly Endpoint[] = [
   }),
 ];
 
+const shadowEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/db/shadow',
+    area,
+    summary: 'The schema that migrations make in a throw-away database, as SQL; nothing is kept',
+    access: inProject('developer'),
+    params: projectPath,
+    body: z.strictObject({ migrations: z.array(step).max(maxSteps).superRefine(refuseRepeated) }),
+    bodyLimit: 'function',
+    transaction: 'none',
+    mediaType: 'application/sql',
+    response: z.string(),
+    handle: async ({ body }, { deps, project }) => {
+      const sql = await schemaOfMigrations(deps.projects, { projectId: project.id, steps: body.migrations });
+      return new RawReply(sql, 'application/sql; charset=utf-8');
+    },
+  }),
+];
+
 const maxScriptLength = 50 * 1024 * 1024;
 
 const scriptResult = namedObject('ScriptResult', {
@@ -170,4 +191,9 @@ const textEndpoints: readonly Endpoint[] = [
 ];
 
 /** Operations on a project's schema as a whole: dump, migrations, scripts, types. */
-export const databaseToolEndpoints: readonly Endpoint[] = [...migrationEndpoints, ...scriptEndpoints, ...textEndpoints];
+export const databaseToolEndpoints: readonly Endpoint[] = [
+  ...migrationEndpoints,
+  ...shadowEndpoints,
+  ...scriptEndpoints,
+  ...textEndpoints,
+];

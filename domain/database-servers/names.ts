@@ -10,6 +10,9 @@ export const unfinishedDatabaseName = (ref: string): string => `plinth_unfinishe
 /** The name of a deleted project's database until it is dropped: its old name is free at once. */
 export const deletedDatabaseName = (ref: string): string => `plinth_deleted_${ref}`;
 
+/** The throw-away database of a project in which its migrations are tried. */
+export const shadowDatabaseName = (ref: string): string => `plinth_shadow_${ref}`;
+
 export const roleName = (ref: string, kind: TenantRole): string => `${ref}_${kind}`;
 
 // The longest result of `databaseName`, with the quotes and the word that the server puts around it.

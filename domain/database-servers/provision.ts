@@ -142,20 +142,41 @@ const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Host
     end $provision$`);
 };
 
+/** A copy of a database that nobody is connected to, which the roles of one project may enter. */
+export interface DatabaseCopy {
+  readonly name: string;
+  readonly template: string;
+  readonly ref: string;
+  readonly connections: number;
+}
+
+/** Nobody can enter the copy before everybody else is kept out. A database of that name is replaced. */
+export const copyDatabase = async (
+  admin: ClientBase,
+  { name, template, ref, connections }: DatabaseCopy,
+): Promise<void> => {
+  const database = escapeIdentifier(name);
+  const named = (kind: TenantRole): string => escapeIdentifier(roleName(ref, kind));
+  await admin.query(`drop database if exists ${database} with (force)`);
+  await admin.query(
+    `create database ${database} template ${escapeIdentifier(template)} allow_connections false connection limit ${connections}`,
+  );
+  await admin.query(`
+    revoke connect, temporary on database ${database} from public;
+    grant connect on database ${database} to ${tenantRoles.map(named).join(', ')};
+    grant create, temporary on database ${database} to ${named('owner')};
+    alter database ${database} with allow_connections true`);
+};
+
 /**
  * Under a name of its own until no other role can enter it and it is marked: a database under the real name is
  * complete.
  */
 const copyTemplate = async (admin: ClientBase, project: HostedProject, template: string): Promise<void> => {
-  const name = escapeIdentifier(unfinishedDatabaseName(project.ref));
-  const named = (kind: TenantRole): string => escapeIdentifier(roleName(project.ref, kind));
-  await admin.query(`drop database if exists ${name} with (force)`);
-  await admin.query(`create database ${name} template ${escapeIdentifier(template)}`);
+  const unfinished = unfinishedDatabaseName(project.ref);
+  await copyDatabase(admin, { name: unfinished, template, ref: project.ref, connections: connectionsPerProject });
+  const name = escapeIdentifier(unfinished);
   await admin.query(`
-    revoke connect, temporary on database ${name} from public;
-    grant connect on database ${name} to ${tenantRoles.map(named).join(', ')};
-    grant create, temporary on database ${name} to ${named('owner')};
-    alter database ${name} connection limit ${connectionsPerProject};
     comment on database ${name} is ${escapeLiteral(markerOf(project.id))};
     alter database ${name} rename to ${escapeIdentifier(project.db_name)}`);
 };
@@ -217,7 +238,8 @@ const noteVersion = async (client: Client, version: string): Promise<void> => {
     end $$`);
 };
 
-const fillDatabase = async ({ servers, sealer }: ProvisionDeps, project: HostedProject): Promise<void> => {
+/** Everything of the platform that a project's database holds beyond the template. */
+export const fillDatabase = async ({ servers, sealer }: ProvisionDeps, project: HostedProject): Promise<void> => {
   const client = await servers.connectTo(project.server_id, project.db_name);
   try {
     const migrations = await projectMigrations();

@@ -5,6 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { openPassword, provisionDatabase } from '#domain/database-servers/provision.ts';
+import { type ShadowLimits, withShadow } from '#domain/database-servers/shadow.ts';
 import { dropDatabase, reopenDatabase, retireDatabase } from '#domain/database-servers/retire.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { databaseName } from '#domain/database-servers/names.ts';
@@ -88,6 +89,12 @@ export interface Projects {
   readonly restore: (order: RestoreOrder) => Promise<void>;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
   readonly tenantDb: ProjectDb;
+  /** Makes a throw-away database and drops it after `work`, which gets the ways of the project's roles into it. */
+  readonly withShadow: <T>(
+    projectId: string,
+    work: (shadow: ProjectDb) => Promise<T>,
+    limits?: ShadowLimits,
+  ) => Promise<T>;
   readonly close: () => Promise<void>;
 }
 
@@ -140,6 +147,27 @@ const draftWith =
       data_key: keyRing.newDataKey(id),
       created_by: createdBy,
     };
+  };
+
+/** More than a shadow takes. */
+const shadowConnections = 6;
+
+const shadowsWith =
+  (options: ProjectsOptions, sealer: Projects['sealer']): Projects['withShadow'] =>
+  async (projectId, work, limits) => {
+    const { db, servers, log } = options;
+    const project = await findProject(db, projectId);
+    if (project === undefined || project.deleted_at !== null) throw notFound('project');
+    const of = { deps: { db, servers, sealer: sealer(project) }, project, ...(limits && { limits }) };
+    return withShadow(of, async (database) => {
+      const login = async (id: string, role: TenantRole) => ({ ...(await loginOf(options, id, role)), database });
+      const shadow = createProjectDb({ db, servers, budget: shadowConnections, login, log });
+      try {
+        return await work(shadow);
+      } finally {
+        await shadow.close();
+      }
+    });
   };
 
 type Deletion = Pick<Projects, 'retire' | 'retireLeftOvers' | 'purge'>;
@@ -216,6 +244,7 @@ export const createProjects = (options: ProjectsOptions): Projects => {
     sealer,
     tenantDb,
     draft: draftWith(keyRing),
+    withShadow: shadowsWith(options, sealer),
     ...deletionWith(options, tenantDb),
     restore: (order) => restoreProject({ db, servers }, order),
     provision: async (projectId) => {

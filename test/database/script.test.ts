@@ -45,6 +45,11 @@ test('lines after COPY belong to it', (t) => {
   const [first, second] = [...splitScript('copy t (a) from stdin;\n1;\n2\n\\.\nselect 1;')];
   t.is(first?.copied?.text, '1;\n2\n');
   t.is(second?.sql, 'select 1');
+  const dumped = '--\n-- Data for t; of pg_dump\n--\n\n/* a /* b */ */ COPY t (a) FROM stdin;\n1\n\\.\n';
+  const [only] = [...splitScript(dumped)];
+  t.is(only?.copied?.text, '1\n');
+  t.is(only?.sql, 'COPY t (a) FROM stdin');
+  t.is(dumped.slice(only?.at, (only?.at ?? 0) + 4), 'COPY');
 });
 
 test('all statements run in one transaction, and each says what it did', async (t) => {

@@ -96,11 +96,33 @@ const noteMark = (reading: Reading, mark: string): void => {
   else if (/^[A-Za-z_\u0080-\uFFFF]/.test(mark)) noteWord(reading, mark);
 };
 
+/** How much of spaces and comments a text begins with. */
+const lengthOfComments = (text: string): number => {
+  const space = /\s*/y;
+  let at = 0;
+  for (;;) {
+    space.lastIndex = at;
+    at += space.exec(text)?.[0].length ?? 0;
+    if (text.startsWith('--', at)) {
+      const end = text.indexOf('\n', at);
+      at = end === -1 ? text.length : end;
+    } else if (text.startsWith('/*', at)) at = endOfNested(text, at);
+    else return at;
+  }
+};
+
 /** The statement up to there, without the comments and spaces before it. */
 const statementOf = (script: string, reading: Reading, end: number): Omit<ScriptStatement, 'copied'> => {
   const whole = script.slice(reading.start, end);
   const at = reading.start + (/^\s*/.exec(whole)?.[0].length ?? 0);
   return { sql: script.slice(at, end).trimEnd(), at };
+};
+
+/** The comments before a COPY, which pg_dump writes, are no part of it. */
+const withoutCommentsOfCopy = <Statement extends Omit<ScriptStatement, 'copied'>>(statement: Statement): Statement => {
+  const length = lengthOfComments(statement.sql);
+  if (length === 0 || !copyForm.test(statement.sql.slice(length))) return statement;
+  return { ...statement, sql: statement.sql.slice(length), at: statement.at + length };
 };
 
 /** Where reading goes on after a mark that ends no statement. */
@@ -123,7 +145,7 @@ export const splitScript = function* (script: string): Generator<ScriptStatement
   for (let found = marks.exec(script); found !== null; found = marks.exec(script)) {
     const [mark] = found;
     if (endsStatement(reading, mark)) {
-      const statement = statementOf(script, reading, found.index);
+      const statement = withoutCommentsOfCopy(statementOf(script, reading, found.index));
       const copied = copyForm.test(statement.sql) ? copiedAfter(script, marks.lastIndex) : null;
       if (reading.isAny) yield { ...statement, copied };
       if (copied) marks.lastIndex = copied.end;

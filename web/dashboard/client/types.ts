@@ -201,6 +201,7 @@ export interface Operations {
   "GET /projects/{project_id}/db/slow-queries": { query: { "limit"?: number; "offset"?: number; }; body: undefined; answer: { "queries": readonly (Schemas["SlowQuery"])[]; "total": number; } };
   "GET /projects/{project_id}/db/migrations": { query: { "limit"?: number; "offset"?: number; }; body: undefined; answer: { "migrations": readonly ({ "name": string; "checksum": string; "applied_at": string; "duration_ms": number; })[]; "total": number; } };
   "POST /projects/{project_id}/db/migrations": { query: undefined; body: { "migrations": readonly ({ "version"?: string; "name"?: string; "sql": string; "checksum"?: string; })[]; "dry_run"?: boolean; }; answer: { "applied": readonly (string)[]; "skipped": readonly (string)[]; "dry_run": boolean; } };
+  "POST /projects/{project_id}/db/shadow": { query: undefined; body: { "migrations": readonly ({ "version"?: string; "name"?: string; "sql": string; "checksum"?: string; })[]; }; answer: undefined };
   "POST /projects/{project_id}/db/script": { query: undefined; body: { "sql": string; "dry_run"?: boolean; "remember"?: boolean; }; answer: { "statements": readonly (Schemas["ScriptResult"])[]; "dry_run": boolean; } };
   "GET /projects/{project_id}/db/schema.sql": { query: undefined; body: undefined; answer: undefined };
   "POST /projects/{project_id}/db/types": { query: undefined; body: { "language"?: "typescript"; }; answer: undefined };
