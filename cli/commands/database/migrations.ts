@@ -74,8 +74,8 @@ const nextTime = (names: readonly string[], now: Date): string => {
   return time > last ? time : String(BigInt(last) + 1n);
 };
 
-export const create = async (run: Run): Promise<void> => {
-  const given = requireArgument(run, 0, 'The name');
+/** The file of a new migration, which comes behind the others. @throws {Failure} `usage` */
+export const fileOfNew = async (run: Run, given: string): Promise<string> => {
   const name = given
     .trim()
     .toLowerCase()
@@ -83,7 +83,11 @@ export const create = async (run: Run): Promise<void> => {
     .replaceAll(/^_+|_+$/g, '');
   if (name === '' || name.length > 100) throw usage(`"${cleanLine(given)}" cannot be the name of a migration.`);
   const folder = inFolder(run, 'migrations');
-  const file = path.join(folder, `${nextTime(await migrationNames(folder), new Date())}_${name}.sql`);
+  return path.join(folder, `${nextTime(await migrationNames(folder), new Date())}_${name}.sql`);
+};
+
+export const create = async (run: Run): Promise<void> => {
+  const file = await fileOfNew(run, requireArgument(run, 0, 'The name'));
   await writeWhole(file, '');
   run.cli.out.say('Write the SQL into it, then apply it with `plinth db push`:');
   run.cli.out.data({ file }, shownPath(run, file));
@@ -91,12 +95,12 @@ export const create = async (run: Run): Promise<void> => {
 
 type State = 'applied' | 'pending' | 'changed' | 'only there';
 
-interface Standing {
+export interface Standing {
   readonly name: string;
   readonly state: State;
 }
 
-const standings = (local: readonly Migration[], applied: readonly Applied[]): Standing[] => {
+export const standings = (local: readonly Migration[], applied: readonly Applied[]): Standing[] => {
   const there = new Map(applied.map(({ name, checksum }) => [name, checksum]));
   const here = new Set(local.map(({ name }) => name));
   const stateOf = ({ name, checksum }: Migration): State => {
@@ -116,19 +120,7 @@ const changed = (names: readonly string[]): Failure =>
     hint: 'Leave applied migrations as they are, and put the change into a new one.',
   });
 
-const requireUnchanged = (all: readonly Standing[]): void => {
-  const names = all.filter(({ state }) => state === 'changed').map(({ name }) => name);
-  if (names.length > 0) throw changed(names);
-};
-
-export const status = async (run: Run): Promise<void> => {
-  const project = await inProject(run);
-  const all = standings(await localMigrations(run), await appliedMigrations(project));
-  run.cli.out.table(
-    all.map(({ name, state }) => ({ state, name })),
-    all,
-    'There are no migrations.',
-  );
+export const requireUnchanged = (all: readonly Standing[]): void => {
   const names = all.filter(({ state }) => state === 'changed').map(({ name }) => name);
   if (names.length > 0) throw changed(names);
 };
@@ -167,7 +159,12 @@ interface StepDetails {
 }
 
 /** The failure with the line of the file and a caret below the place. */
-const located = (run: Run, error: unknown, migrations: readonly Migration[]): unknown => {
+export const located = (
+  run: Run,
+  error: unknown,
+  migrations: readonly Migration[],
+  end = 'Nothing of this migration was applied.',
+): unknown => {
   if (!(error instanceof Failure)) return error;
   const details = (error.body.details ?? {}) as StepDetails;
   const migration = migrations.find(({ name }) => name === details.migration);
@@ -178,7 +175,7 @@ const located = (run: Run, error: unknown, migrations: readonly Migration[]): un
     `${where}: ${clean(error.message)}`,
     ...(details.detail ? [`  ${clean(details.detail)}`] : []),
     ...(place === null ? [] : [place.text]),
-    'Nothing of this migration was applied.',
+    end,
   ];
   return new Failure(error.exit, error.body.code, lines.join('\n'), { ...error.body, details });
 };

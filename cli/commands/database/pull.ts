@@ -3,7 +3,9 @@ import { type Run, call, inFolder, inProject, isOn, shownPath, textOption } from
 import { Failure, exits, usage } from '../../errors.ts';
 import { normal, readIfThere, writeWhole } from '../../files.ts';
 import { send, textAnswer } from '../../http.ts';
-import { appliedMigrations, checksumOf, localMigrations, timeName } from './migrations.ts';
+import { appliedMigrations, checksumOf, localMigrations, standings, timeName } from './migrations.ts';
+import { presentSchema } from './shadow.ts';
+import { checkDrift } from './status.ts';
 
 const differs = (file: string, command: string): Failure =>
   new Failure(exits.conflict, 'differs', `${file} differs from the project.`, { hint: `Run \`${command}\`.` });
@@ -37,13 +39,14 @@ const writeBaseline = async (run: Run, sql: string): Promise<string | null> => {
 export const pull = async (run: Run): Promise<void> => {
   const { out } = run.cli;
   const project = await inProject(run);
-  const response = await send(project, `${project.path}/db/schema.sql`, { headers: { accept: '*/*' } });
-  const sql = normal(await textAnswer(project, response, 'application/sql'));
+  const sql = await presentSchema(project);
   const file = inFolder(run, 'schema.sql');
   const isSame = (await readIfThere(file)) === sql;
   if (isOn(run, 'check')) {
     if (!isSame) throw differs(shownPath(run, file), 'plinth db pull');
     out.say('The schema is as in the file.');
+    const local = await localMigrations(run);
+    await checkDrift(run, project, { local, all: standings(local, await appliedMigrations(project)) });
     return out.isJson ? out.data({ file, changed: false }, '') : undefined;
   }
   if (!isSame) await writeWhole(file, sql);
