@@ -35,6 +35,7 @@ import { functionEndpoints } from './routes/functions.ts';
 import { projectEnvEndpoints } from './routes/functions/env.ts';
 import { triggerEndpoints } from './routes/functions/triggers.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
+import { draftEndpoints } from './routes/functions/drafts.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
 import { functionJobEndpoints } from './routes/functions/jobs.ts';
 import { publicCallEndpoints } from './routes/functions/public-call.ts';
@@ -118,6 +119,7 @@ export const endpoints: readonly Endpoint[] = [
   ...triggerEndpoints,
   ...logEndpoints,
   ...invokeEndpoints,
+  ...draftEndpoints,
   ...functionJobEndpoints,
   ...publicCallEndpoints,
   ...invocationEndpoints,

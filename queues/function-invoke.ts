@@ -71,7 +71,8 @@ export const functionInvoke = defineJob({
   pool: 'functions',
   data: z.object({
     function_id: z.uuid(),
-    version: z.int().positive(),
+    /** Below zero: the draft of that number. */
+    version: z.int().refine((version) => version !== 0),
     trigger: z.enum(['api', 'dashboard', 'cron', 'webhook', 'job', 'event']),
     /** JSON text, handed to the handler exactly as it came. */
     payload: z.string(),

@@ -113,6 +113,10 @@ const written: Readonly<Record<string, Json>> = {
     code: 'export const handler = (payload) => ({ greeting: `Hello, ${payload.name}` });',
   },
   'post /projects/{project_id}/functions/{function_id}/invoke': { payload: { name: 'Ada' } },
+  'post /projects/{project_id}/functions/{function_id}/drafts': {
+    code: 'export const handler = (payload) => ({ greeting: `Good morning, ${payload.name}` });',
+    payload: '{"name":"Ada"}',
+  },
   'post /projects/{project_id}/db/query': { sql: 'select 1 as one' },
   'post /projects/{project_id}/db/script': { sql: 'select 1 as one; select 2 as two;' },
   'post /projects/{project_id}/cron': {

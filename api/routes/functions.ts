@@ -40,7 +40,8 @@ import {
 
 const area = 'functions';
 
-const codeFields = {
+/** The fields of a function's code and limits, as bodies have them. */
+export const codeFields = {
   entry_point: z.string().regex(/^[A-Za-z_$][\w$]{0,127}$/, { error: 'must be the name of an exported function' }),
   code: text(1024 * 1024, 1),
   timeout_ms: z.int().min(100).max(300_000),
@@ -55,14 +56,15 @@ const authorOf = ({ deps, project, user }: Call<InProject>) => ({
 });
 
 /** @throws {ServiceError} `feature_unavailable` when no live worker runs functions in this language */
-const requireServed = async (language: Language, { deps }: Call<InProject>): Promise<void> => {
+export const requireServed = async (language: Language, { deps }: Call<InProject>): Promise<void> => {
   if (await isLanguageServed(deps.gate, language)) return;
   throw new ServiceError('feature_unavailable', `Functions in ${language} are not available on this installation.`);
 };
 
 const pythonName = /^[A-Za-z_]\w*$/;
 
-const requireEntryPoint = (language: Language, entryPoint: string | undefined): void => {
+/** @throws {ServiceError} `validation_failed` for a name that the language cannot have */
+export const requireEntryPoint = (language: Language, entryPoint: string | undefined): void => {
   if (language === 'javascript' || entryPoint === undefined || pythonName.test(entryPoint)) return;
   const details = [{ path: 'entry_point', message: 'must be the name of a Python function' }];
   throw new ServiceError('validation_failed', 'The body is not valid.', { details });
@@ -119,8 +121,12 @@ interface GivenCode {
 const invalid = (path: string, message: string): ServiceError =>
   new ServiceError('validation_failed', 'The body is not valid.', { details: [{ path, message }] });
 
-/** @returns undefined when neither code nor files were given */
-const textsOf = async (
+/**
+ * Compiles or checks the code that was given, or its files.
+ * @returns undefined when neither code nor files were given
+ * @throws {ServiceError} `validation_failed` and the faults of the code
+ */
+export const textsOf = async (
   { code, files, entrypoint }: GivenCode,
   source: Source,
   call: Call<InProject>,
@@ -143,7 +149,7 @@ const checkPresent = async (present: FunctionRow, entryPoint: string, call: Call
   else await textsOfFiles({ text: files, entrypoint: present.entrypoint }, source, call);
 };
 
-const sourceFields = {
+export const sourceFields = {
   code: codeFields.code.optional().describe('The function as one file.'),
   files: filesField.optional(),
   entrypoint: z

@@ -114,7 +114,7 @@ const timings = namedObject('RunTimings', {
 export const invocation = namedObject('Invocation', {
   id,
   function_id: id,
-  version: z.int(),
+  version: z.int().describe('Below zero: a draft, which was not deployed.'),
   trigger: runTrigger,
   status: z
     .enum([...runStatuses, 'queued', 'running', 'waiting'])

@@ -301,7 +301,7 @@ export const requireTaken = (access: FunctionAccess, caller: FunctionCaller): vo
 };
 
 /** The job that runs that version of that function. */
-const requestFor = (
+export const requestFor = (
   { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
   order: Omit<InvokeOrder, 'by' | 'onVersion' | 'member'> & {
     readonly functionId: string;

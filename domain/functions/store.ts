@@ -299,7 +299,7 @@ export interface RunnableRow extends Pick<
   readonly has_steps: boolean;
 }
 
-/** One version as a worker runs it, present or replaced; undefined when the function was deleted. */
+/** One version as a worker runs it, present, replaced or a draft; undefined when the function was deleted. */
 export const findRunnable = (db: Queryable, functionId: string, version: number): Promise<RunnableRow | undefined> =>
   maybeOne(
     db.query<RunnableRow>(
@@ -314,6 +314,9 @@ export const findRunnable = (db: Queryable, functionId: string, version: number)
            union all
            select h.entry_point, h.entrypoint, h.compiled, h.files, h.timeout_ms, h.memory_mb, h.env_sealed
            from function_versions h where h.function_id = f.id and h.version = $2
+           union all
+           select d.entry_point, d.entrypoint, d.compiled, d.files, f.timeout_ms, f.memory_mb, f.env_sealed
+           from function_drafts d where d.function_id = f.id and d.version = $2
          ) v
        where f.id = $1 limit 1`,
       [functionId, version],

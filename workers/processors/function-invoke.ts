@@ -60,6 +60,11 @@ export type OpenServices = (run: {
 const notHere = (language: Language): ServiceError =>
   new ServiceError('feature_unavailable', `Functions in ${language} are not available on this installation.`);
 
+const isGone = (version: number): ServiceError =>
+  version < 0
+    ? new ServiceError('not_found', 'The draft was replaced by later ones before it ran.')
+    : new ServiceError('not_found', 'The function was deleted before it ran.');
+
 const reasons = {
   error: 'The function threw an error.',
   timeout: 'The function did not end within its time-out.',
@@ -164,7 +169,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const { function_id: functionId, version, payload, ...by } = data as InvokeData;
       const times = new RunTimes(waitedMs);
       const fn = await load(functionId, version, envVersion);
-      if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
+      if (fn === undefined) throw isGone(version);
       const { compiled: code, language, hasSteps = false, ...given } = fn;
       const limits = { ...given, timeoutMs: by.timeout_ms ?? given.timeoutMs };
       const runtime = runtimes[language];

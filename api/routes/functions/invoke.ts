@@ -14,7 +14,7 @@ const area = 'functions';
 const anySize = { maxParts: Infinity, maxDepth: 1000 };
 
 /** Builds nothing: a payload of 6 MB may be two million objects. */
-const isJson = (text: string): boolean => scanJson(Buffer.from(text), anySize).verdict === 'valid';
+export const isJson = (text: string): boolean => scanJson(Buffer.from(text), anySize).verdict === 'valid';
 
 /**
  * The payload's own text out of a body that was found to be `{"payload": …}`: as it came, numbers that JavaScript
