@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { monthlyCaps } from '#domain/functions/functions.ts';
 import { type BulkAction, changeInBulk } from '#domain/jobs/bulk.ts';
+import { countJobs, maxCountedJobs } from '#domain/jobs/detail.ts';
 import type { JobFilter } from '#domain/jobs/filter.ts';
 import { listJobs } from '#domain/jobs/list.ts';
 import { projectQueue } from '#domain/jobs/project-queue.ts';
-import { maxListedResultLength, mayRead } from '#domain/jobs/store.ts';
+import { type JobStatus, maxListedResultLength, mayRead } from '#domain/jobs/store.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
@@ -19,6 +20,7 @@ import { jobEvents } from '#api/streams/job-events.ts';
 import {
   bulkBody,
   bulkResult,
+  detailedJob,
   inPublic,
   job,
   jobStatus,
@@ -26,6 +28,7 @@ import {
   jobType,
   shown,
   shownAll,
+  shownInDetail,
 } from '#api/shapes/jobs.ts';
 import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 
@@ -150,6 +153,10 @@ const queue = namedObject('Queue', {
     .describe('When a job that is enqueued now might start. Null when nothing has ended of late.'),
 });
 
+const dayMs = 24 * 3_600_000;
+
+const noJobs = Object.fromEntries(jobStatus.options.map((status) => [status, 0])) as Record<JobStatus, number>;
+
 /** Jobs of every kind (contract, section 3). */
 export const jobEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -182,6 +189,27 @@ export const jobEndpoints: readonly Endpoint[] = [
       return { ...rest, failures: [...failures] };
     },
   }),
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/jobs/counts',
+    area,
+    summary: 'The number of a project’s jobs by status: all that have not ended, and what ended of a time',
+    access: inProject('viewer'),
+    params: projectPath,
+    query: z.object({
+      type: jobType.optional(),
+      since: filterShape.since.describe('Ended jobs that were accepted then or later; left out: in the last 24 hours.'),
+    }),
+    response: z.object({
+      counts: z.record(jobStatus, z.int()),
+      is_capped: z.boolean().describe(`Of the ended ones only the latest ${maxCountedJobs} were counted.`),
+    }),
+    handle: async ({ query: { type, since } }, { deps, project }) => {
+      const from = timeOf(since) ?? new Date(Date.now() - dayMs);
+      const found = await withSearch(project.id, () => countJobs(deps.db, project.id, { type, since: from }));
+      return { ...found, counts: { ...noJobs, ...found.counts } };
+    },
+  }),
   changing('retry', 'Runs the jobs of a filter again that failed, died, expired or were cancelled'),
   changing('cancel', 'Cancels the jobs of a filter that have not ended'),
   endpoint({
@@ -191,8 +219,9 @@ export const jobEndpoints: readonly Endpoint[] = [
     summary: 'A job: where it stands and how it ended',
     access: inProject('viewer'),
     params: jobPath,
-    response: job,
-    handle: async ({ params }, { deps, project }) => shown(deps, await deps.jobs.get(project.id, params.job_id)),
+    response: detailedJob,
+    handle: async ({ params }, { deps, project }) =>
+      shownInDetail(deps, await deps.jobs.get(project.id, params.job_id)),
   }),
   endpoint({
     method: 'get',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { type BulkAction, bulkStatuses } from '#domain/jobs/bulk.ts';
+import { jobDetail, maxShownPayload } from '#domain/jobs/detail.ts';
 import type { Jobs, Standing } from '#domain/jobs/jobs.ts';
 import { type JobRow, errorOf } from '#domain/jobs/store.ts';
 import { type StepRow, stepsOf } from '#domain/jobs/steps.ts';
@@ -86,6 +87,24 @@ export const job = namedObject('Job', {
   steps: z.array(step).describe('In the order in which they began; empty for a job without.'),
 });
 
+/** As the page of one job shows it. */
+export const detailedJob = job.extend({
+  function_id: id.nullable().describe('The function that it runs; null for other jobs.'),
+  payload: z
+    .unknown()
+    .describe(`What its function is called with; null when that is longer than ${maxShownPayload} bytes.`),
+  attempts: z
+    .array(
+      z.object({
+        attempt: z.int(),
+        started_at: instant.nullable(),
+        ended_at: instant,
+        error: z.object({ code: z.string(), message: z.string() }),
+      }),
+    )
+    .describe('The latest 50 that another one followed; the last attempt is that of the job.'),
+});
+
 type ListedJob = z.output<typeof listedJob>;
 export type ShownJob = z.output<typeof job>;
 
@@ -121,6 +140,20 @@ interface Shows {
 export const shown = async ({ jobs: queue, db }: Shows, row: JobRow): Promise<ShownJob> => {
   const [[standing = null], steps] = await Promise.all([queue.places([row]), row.has_steps ? stepsOf(db, row.id) : []]);
   return { ...shownAt(row, standing), steps: steps.map(shownStep) };
+};
+
+/** A job with its steps, its attempts and its payload. */
+export const shownInDetail = async (how: Shows, row: JobRow): Promise<z.output<typeof detailedJob>> => {
+  const [seen, { attempts, payload, function_id }] = await Promise.all([shown(how, row), jobDetail(how.db, row.id)]);
+  return {
+    ...seen,
+    function_id,
+    payload: payload === null ? null : parseExactJson(payload),
+    attempts: attempts.map(({ error_code: code, error_message: message, ...attempt }) => ({
+      ...attempt,
+      error: { code, message },
+    })),
+  };
 };
 
 /** Without a secret key: runs of functions only, and nothing of what a function says of its own inside. */
