@@ -58,3 +58,10 @@ export const runSql = async (page: Page, sql: string): Promise<void> => {
 /** The complaints of the console but for refusals by the API, which the pages show: nobody was signed in, and the like. */
 export const seriousOf = (complaints: readonly string[]): string[] =>
   complaints.filter((complaint) => !/status of 4\d\d/.test(complaint));
+
+/** Replaces the text of the editor of the page. */
+export const replaceCode = async (page: Page, text: string): Promise<void> => {
+  await page.locator('.cm-content').click();
+  await page.keyboard.press('Control+A');
+  await page.keyboard.insertText(text);
+};

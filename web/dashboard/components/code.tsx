@@ -9,6 +9,7 @@ import { Compartment, EditorState, type Extension, Prec } from '@codemirror/stat
 import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import { useEffect, useRef, useState } from 'react';
+import { sdkCompletion } from './sdk-completion.ts';
 
 type CodeLanguage = 'sql' | 'javascript' | 'python';
 
@@ -25,6 +26,8 @@ interface CodeProps {
   readonly completions?: Completions;
   /** Where the caret is to stand, counted from 0; changes when an error names a place. */
   readonly caret?: number | null;
+  /** It can be read and copied, and not changed. */
+  readonly isReadOnly?: boolean;
 }
 
 const highlighting = HighlightStyle.define([
@@ -35,8 +38,8 @@ const highlighting = HighlightStyle.define([
 ]);
 
 const languageOf = (language: CodeLanguage, completions: Completions): Extension => {
-  if (language === 'javascript') return javascript({ typescript: true });
-  if (language === 'python') return python();
+  if (language === 'javascript') return [javascript({ typescript: true }), sdkCompletion('javascript', completions)];
+  if (language === 'python') return [python(), sdkCompletion('python', completions)];
   const schema = Object.fromEntries(Object.entries(completions).map(([name, columns]) => [name, [...columns]]));
   return sql({ dialect: PostgreSQL, schema, upperCaseKeywords: false });
 };
@@ -46,7 +49,16 @@ const nonce = (): string => document.querySelector<HTMLMetaElement>('meta[name=c
 const none: Completions = {};
 
 /** An editor of code. Tab indents; Escape and then Tab leaves it. */
-export const Code = ({ label, language, value, onChange, onRun, completions = none, caret = null }: CodeProps) => {
+export const Code = ({
+  label,
+  language,
+  value,
+  onChange,
+  onRun,
+  completions = none,
+  caret = null,
+  isReadOnly = false,
+}: CodeProps) => {
   const holder = useRef<HTMLDivElement>(null);
   const editor = useRef<EditorView | null>(null);
   const [languagePart] = useState(() => new Compartment());
@@ -69,6 +81,7 @@ export const Code = ({ label, language, value, onChange, onRun, completions = no
           EditorView.cspNonce.of(nonce()),
           EditorView.contentAttributes.of({ 'aria-label': label }),
           Prec.highest(keymap.of([{ key: 'Mod-Enter', run }])),
+          EditorState.readOnly.of(isReadOnly),
           lineNumbers(),
           history(),
           drawSelection(),

@@ -1,4 +1,4 @@
-import { useMutation, useQuery } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
@@ -7,6 +7,9 @@ import { atLeast, useProject } from '../../client/project.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { Table } from '../../components/table.tsx';
+import { Tabs, useTab } from '../../components/tabs.tsx';
+import { Time } from '../../components/time.tsx';
+import { Variables } from '../../components/variables.tsx';
 
 type Language = 'javascript' | 'python';
 
@@ -69,8 +72,38 @@ const NewFunction = ({ onClose }: { readonly onClose: () => void }) => {
   );
 };
 
-/** The functions of the project. */
-export const FunctionsPage = () => {
+const tabs = { list: 'Functions', variables: 'Shared variables' } as const;
+
+/** Variables that all functions of the project share. */
+const SharedVariables = () => {
+  const { project, role } = useProject();
+  const queries = useQueryClient();
+  const params = { project_id: project.id };
+  const env = useQuery({
+    queryKey: ['env', project.id],
+    queryFn: () => call('GET /projects/{project_id}/env', { params }),
+  });
+  const change = async (env_vars: Readonly<Record<string, string | null>>): Promise<void> => {
+    await call('PATCH /projects/{project_id}/env', { params, body: { env_vars } });
+    await queries.invalidateQueries({ queryKey: ['env', project.id] });
+  };
+  return (
+    <>
+      <p className="muted">Every function of the project has them; one of its own goes before one of that name here.</p>
+      {env.error && <Failure error={env.error} onRetry={() => void env.refetch()} />}
+      {env.data && (
+        <Variables
+          label="Shared variables"
+          names={Object.keys(env.data.env_vars).toSorted()}
+          mayChange={atLeast(role, 'developer')}
+          onChange={change}
+        />
+      )}
+    </>
+  );
+};
+
+const FunctionList = () => {
   const { project, role } = useProject();
   const [isNew, setNew] = useState(false);
   const functions = useQuery({
@@ -81,7 +114,6 @@ export const FunctionsPage = () => {
   return (
     <>
       <div className="row">
-        <h1>Functions</h1>
         {atLeast(role, 'developer') && (
           <button type="button" className="primary" onClick={() => setNew(true)}>
             New function
@@ -103,13 +135,25 @@ export const FunctionsPage = () => {
               <td>{fn.access}</td>
               <td>{fn.version}</td>
               <td>
-                <time dateTime={fn.updated_at}>{new Date(fn.updated_at).toLocaleString()}</time>
+                <Time at={fn.updated_at} />
               </td>
             </tr>
           ))}
         </Table>
       )}
       {isNew && <NewFunction onClose={() => setNew(false)} />}
+    </>
+  );
+};
+
+/** The functions of the project, and what they share. */
+export const FunctionsPage = () => {
+  const tab = useTab(tabs);
+  return (
+    <>
+      <h1>Functions</h1>
+      <Tabs label="Parts of the functions" tabs={tabs} current={tab} />
+      {tab === 'list' ? <FunctionList /> : <SharedVariables />}
     </>
   );
 };

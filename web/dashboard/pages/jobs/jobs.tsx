@@ -1,187 +1,285 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link, useSearchParams } from 'wouter';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Link, useLocation, useSearchParams } from 'wouter';
 import { call } from '../../client/api.ts';
-import { textOf } from '../../client/exact-json.ts';
+import { type Filters, oneOf, useFilters } from '../../client/filters.ts';
+import { fieldOf } from '../../client/form.ts';
 import { atLeast, useProject } from '../../client/project.ts';
-import type { Operations } from '../../client/types.ts';
 import { Failure } from '../../components/failure.tsx';
+import { Pager } from '../../components/pager.tsx';
 import { Table } from '../../components/table.tsx';
+import { Tabs, useTab } from '../../components/tabs.tsx';
+import { Time } from '../../components/time.tsx';
+import { BulkDialog, type BulkFilter } from './bulk.tsx';
+import { JobDetail } from './job.tsx';
+import { Queue } from './queue.tsx';
+import {
+  type JobQuery,
+  type JobStatus,
+  type JobType,
+  open,
+  retried,
+  spanText,
+  statusClass,
+  statusTexts,
+  statuses,
+  typeText,
+  types,
+  waitText,
+} from './words.ts';
 
-type Query = NonNullable<Operations['GET /projects/{project_id}/jobs']['query']>;
-type Job = Operations['GET /projects/{project_id}/jobs/{job_id}']['answer'];
-type Status = NonNullable<Query['status']>;
+const limit = 50;
+const hourMs = 3_600_000;
 
-const statuses: readonly Status[] = [
-  'queued',
-  'running',
-  'waiting',
-  'succeeded',
-  'failed',
-  'dead',
-  'cancelled',
-  'expired',
-];
-
-const reasons: Readonly<Record<NonNullable<Job['waiting_reason']>, string>> = {
-  project_limit: 'all places of the project are taken',
-  global_limit: 'all places of this kind on the platform are taken',
-  queue: 'others wait before it',
-  retry_backoff: 'it failed, and is tried again after a pause',
-  paused: 'the queue is paused',
-  delayed: 'its time has not come',
-  concurrency: 'others with its concurrency key run',
-  organization_limit: 'all places of the organization are taken',
-  rate_limited: 'its function has run as often as its rate allows',
-  debounce: 'its function waits until a burst is over',
-  batch: 'its function gathers a batch',
-  step_sleep: 'its run sleeps until a time',
-  step_event: 'its run waits for an event',
+/** Times back from now, for the filter by age. */
+const ranges = { '1h': hourMs, '24h': 24 * hourMs, '7d': 168 * hourMs, '30d': 720 * hourMs } as const;
+type Range = keyof typeof ranges;
+const rangeTexts: Readonly<Record<Range, string>> = {
+  '1h': 'last hour',
+  '24h': 'last 24 hours',
+  '7d': 'last 7 days',
+  '30d': 'last 30 days',
 };
 
-const timeOf = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString());
+/** Rounded to the minute, so that the same view asks the same question. */
+const sinceOf = (range: Range): string =>
+  new Date(Math.floor((Date.now() - ranges[range]) / 60_000) * 60_000).toISOString();
 
-const Steps = ({ steps }: Pick<Job, 'steps'>) => (
-  <Table caption="Steps" columns={['Step', 'Status', 'Attempt', 'Started', 'Result']}>
-    {steps.map((step) => (
-      <tr key={step.name}>
-        <td>{step.name}</td>
-        <td className={step.status === 'failed' ? 'bad' : ''}>{step.status}</td>
-        <td>{step.attempt}</td>
-        <td>{timeOf(step.started_at)}</td>
-        <td className="one-line">{step.error?.message ?? textOf(step.result)}</td>
-      </tr>
-    ))}
-  </Table>
-);
+const rangeOf = (filters: Filters): Range | undefined => oneOf(Object.keys(ranges) as Range[], filters.get('range'));
 
-const JobDetail = ({ id }: { readonly id: string }) => {
-  const { project, role } = useProject();
-  const queries = useQueryClient();
-  const params = { project_id: project.id, job_id: id };
-  const job = useQuery({
-    queryKey: ['job', id],
-    queryFn: () => call('GET /projects/{project_id}/jobs/{job_id}', { params }),
-    refetchInterval: ({ state }) => (state.data?.finished_at === null ? 1000 : false),
+interface JobFilters {
+  readonly status: JobStatus | undefined;
+  readonly type: JobType | undefined;
+  readonly range: Range | undefined;
+  readonly query: Omit<JobQuery, 'limit' | 'offset'>;
+}
+
+const texts = ['q', 'function_id', 'request_id', 'key'] as const;
+
+const filtersOf = (filters: Filters): JobFilters => {
+  const status = oneOf(statuses, filters.get('status'));
+  const type = oneOf(Object.keys(types) as JobType[], filters.get('type'));
+  const range = rangeOf(filters);
+  const given = texts.map((name) => [name, filters.get(name)] as const).filter(([, value]) => value !== '');
+  return {
+    status,
+    type,
+    range,
+    query: {
+      ...Object.fromEntries(given),
+      ...(status && { status }),
+      ...(type && { type }),
+      ...(range && { since: sinceOf(range) }),
+    },
+  };
+};
+
+/** The number of jobs in each status, each of which leads to them. */
+const States = ({ filters, type, status }: { readonly filters: Filters } & Pick<JobFilters, 'type' | 'status'>) => {
+  const { project } = useProject();
+  const [here] = useLocation();
+  const [search] = useSearchParams();
+  const range = rangeOf(filters) ?? '24h';
+  const counts = useQuery({
+    queryKey: ['jobs', project.id, 'counts', type, range],
+    queryFn: () =>
+      call('GET /projects/{project_id}/jobs/counts', {
+        params: { project_id: project.id },
+        query: { ...(type && { type }), since: sinceOf(range) },
+      }),
+    refetchInterval: 10_000,
   });
-  const act = useMutation({
-    mutationFn: (what: 'cancel' | 'retry') =>
-      call(`POST /projects/{project_id}/jobs/{job_id}/${what}`, { params, body: {} }),
-    onSettled: () => queries.invalidateQueries({ queryKey: ['job'] }),
-  });
-  if (job.error) return <Failure error={job.error} onRetry={() => void job.refetch()} />;
-  if (job.data === undefined) return <p className="loading">Loading…</p>;
-  const { data } = job;
-  const mayCancel = atLeast(role, 'developer') && data.finished_at === null;
-  const mayRetry = atLeast(role, 'developer') && ['failed', 'dead', 'cancelled', 'expired'].includes(data.status);
+  const addressOf = (each: JobStatus): string => {
+    const next = new URLSearchParams(search);
+    next.delete('offset');
+    if (each === status) next.delete('status');
+    else next.set('status', each);
+    return `${here}?${next.toString()}`;
+  };
+  if (counts.error) return <Failure error={counts.error} onRetry={() => void counts.refetch()} />;
   return (
     <>
-      <div className="row">
-        <h1>{data.type}</h1>
-        <span className={data.status === 'succeeded' ? 'good' : ''}>{data.status}</span>
-        {mayCancel && (
-          <button type="button" onClick={() => act.mutate('cancel')}>
-            Cancel
-          </button>
-        )}
-        {mayRetry && (
-          <button type="button" onClick={() => act.mutate('retry')}>
-            Run again
-          </button>
-        )}
-      </div>
-      {act.error && <Failure error={act.error} />}
-      <dl className="facts">
-        <dt>Id</dt>
-        <dd>
-          <code>{data.id}</code>
-        </dd>
-        {data.waiting_reason !== null && (
-          <>
-            <dt>Waits, because</dt>
-            <dd>
-              {reasons[data.waiting_reason] ?? data.waiting_reason}
-              {data.position !== null && ` (place ${data.position})`}
-            </dd>
-          </>
-        )}
-        <dt>Attempt</dt>
-        <dd>
-          {data.attempt} of {data.max_attempts}
-        </dd>
-        <dt>Accepted</dt>
-        <dd>{timeOf(data.created_at)}</dd>
-        <dt>Started</dt>
-        <dd>{timeOf(data.started_at)}</dd>
-        <dt>Ended</dt>
-        <dd>{timeOf(data.finished_at)}</dd>
-        <dt>Request</dt>
-        <dd>
-          <code>{data.request_id}</code>
-        </dd>
-      </dl>
-      {data.error && (
-        <p className="bad">
-          <code>{data.error.code}</code> {data.error.message}
-        </p>
-      )}
-      {data.steps.length > 0 && <Steps steps={data.steps} />}
-      <h2>Result</h2>
-      <pre>{JSON.stringify(data.result, null, 2)}</pre>
+      <ul className="states" aria-label="Jobs by status">
+        {statuses.map((each) => (
+          <li key={each}>
+            <Link
+              href={addressOf(each)}
+              replace
+              aria-current={each === status ? 'true' : undefined}
+              title={statusTexts[each]}
+            >
+              <strong className={(counts.data?.counts[each] ?? 0) > 0 ? statusClass(each) : ''}>
+                {counts.data?.counts[each]?.toLocaleString('en') ?? '–'}
+              </strong>
+              {each === 'dead' ? 'dead letters' : each}
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <p className="muted">
+        Ended jobs are those of the {rangeTexts[range]}
+        {counts.data?.is_capped === true && ', counted among the latest 100,000'}.
+      </p>
     </>
   );
 };
 
+const FilterForm = ({ filters, status, type, range }: { readonly filters: Filters } & JobFilters) => {
+  const submit = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    filters.set({ q: fieldOf(form, 'q').trim(), request_id: fieldOf(form, 'request_id').trim() });
+  };
+  return (
+    <form className="row" onSubmit={submit} key={`${filters.get('q')} ${filters.get('request_id')}`}>
+      <label className="inline">
+        Kind
+        <select value={type ?? ''} onChange={({ target }) => filters.set({ type: target.value })}>
+          <option value="">any</option>
+          {Object.entries(types).map(([each, text]) => (
+            <option key={each} value={each}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label className="inline">
+        Status
+        <select value={status ?? ''} onChange={({ target }) => filters.set({ status: target.value })}>
+          <option value="">any</option>
+          {statuses.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </label>
+      <label className="inline">
+        Accepted
+        <select value={range ?? ''} onChange={({ target }) => filters.set({ range: target.value })}>
+          <option value="">at any time</option>
+          {Object.entries(rangeTexts).map(([each, text]) => (
+            <option key={each} value={each}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label className="inline">
+        Error
+        <input name="q" defaultValue={filters.get('q')} maxLength={200} placeholder="part of its text" />
+      </label>
+      <label className="inline">
+        Request
+        <input name="request_id" defaultValue={filters.get('request_id')} maxLength={64} />
+      </label>
+      <button type="submit">Search</button>
+    </form>
+  );
+};
+
+/** The filter of a change of many jobs, and how it reads. */
+const bulkOf = ({ query: { q, ...rest }, status, type, range }: JobFilters): { filter: BulkFilter; words: string } => ({
+  filter: { ...rest, ...(q && { error: q }) } as BulkFilter,
+  words: [
+    `Jobs${status === undefined ? '' : ` that are ${status}`}`,
+    type === undefined ? '' : `of the kind “${types[type]}”`,
+    range === undefined ? '' : `of the ${rangeTexts[range]}`,
+    q === undefined ? '' : `with “${q}” in their error`,
+    rest.request_id === undefined ? '' : `of the request ${rest.request_id}`,
+    rest.function_id === undefined ? '' : 'of one function',
+  ]
+    .filter((part) => part !== '')
+    .join(' '),
+});
+
+const Actions = (chosen: JobFilters) => {
+  const [action, setAction] = useState<'retry' | 'cancel' | null>(null);
+  const { status, query } = chosen;
+  const isFiltered = Object.keys(query).length > 0;
+  if (!isFiltered) return <p className="muted">Choose a filter to run many jobs again, or to cancel them.</p>;
+  return (
+    <p className="row">
+      {(status === undefined || retried.includes(status)) && (
+        <button type="button" onClick={() => setAction('retry')}>
+          Run all of these again…
+        </button>
+      )}
+      {(status === undefined || open.includes(status)) && (
+        <button type="button" onClick={() => setAction('cancel')}>
+          Cancel all of these…
+        </button>
+      )}
+      {action !== null && <BulkDialog action={action} {...bulkOf(chosen)} onClose={() => setAction(null)} />}
+    </p>
+  );
+};
+
 const JobList = () => {
-  const { project } = useProject();
-  const [search, setSearch] = useSearchParams();
-  const status = statuses.find((each) => each === search.get('status'));
-  const q = search.get('q') ?? '';
-  const query: Query = { limit: 50, ...(status && { status }), ...(q !== '' && { q }) };
+  const { project, role } = useProject();
+  const filters = useFilters();
+  const chosen = filtersOf(filters);
   const jobs = useQuery({
-    queryKey: ['jobs', project.id, query],
-    queryFn: () => call('GET /projects/{project_id}/jobs', { params: { project_id: project.id }, query }),
-    refetchInterval: 5000,
+    queryKey: ['jobs', project.id, chosen.query, filters.offset],
+    queryFn: () =>
+      call('GET /projects/{project_id}/jobs', {
+        params: { project_id: project.id },
+        query: { ...chosen.query, limit, offset: filters.offset },
+      }),
+    placeholderData: (present) => present,
+    refetchInterval: 10_000,
   });
-  const set = (name: string, value: string): void =>
-    setSearch(value === '' ? {} : { ...Object.fromEntries(search), [name]: value });
+  return (
+    <>
+      <States filters={filters} type={chosen.type} status={chosen.status} />
+      <FilterForm filters={filters} {...chosen} />
+      {atLeast(role, 'developer') && <Actions {...chosen} />}
+      {jobs.error && <Failure error={jobs.error} onRetry={() => void jobs.refetch()} />}
+      {jobs.data?.total === 0 && <p className="empty">There is no such job.</p>}
+      {jobs.data !== undefined && jobs.data.total > 0 && (
+        <Table
+          caption="Jobs"
+          isCaptionHidden
+          columns={['Accepted', 'Kind', 'Status', 'Attempt', 'Took', 'Why it waits, or its error']}
+        >
+          {jobs.data.jobs.map((job) => (
+            <tr key={job.id}>
+              <td>
+                <Link href={`/projects/${project.id}/jobs/${job.id}`}>
+                  <Time at={job.created_at} />
+                </Link>
+              </td>
+              <td>{typeText(job.type)}</td>
+              <td className={statusClass(job.status)}>{job.status}</td>
+              <td>
+                {job.attempt} of {job.max_attempts}
+              </td>
+              <td>
+                {job.finished_at === null || job.started_at === null
+                  ? '–'
+                  : spanText(Date.parse(job.finished_at) - Date.parse(job.started_at))}
+              </td>
+              <td className="one-line">{waitText(job) ?? job.error?.message}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <Pager offset={filters.offset} limit={limit} total={jobs.data?.total ?? 0} label="jobs" onMove={filters.move} />
+    </>
+  );
+};
+
+const tabs = { list: 'Jobs', queue: 'Queue' } as const;
+
+const JobsOverview = () => {
+  const tab = useTab(tabs);
   return (
     <>
       <h1>Jobs</h1>
-      <div className="row">
-        <label className="inline">
-          Status
-          <select value={status ?? ''} onChange={({ target }) => set('status', target.value)}>
-            <option value="">any</option>
-            {statuses.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
-        <label className="inline">
-          Error
-          <input defaultValue={q} placeholder="part of its text" onBlur={({ target }) => set('q', target.value)} />
-        </label>
-        <span className="muted">{jobs.data?.total.toLocaleString('en')} jobs</span>
-      </div>
-      {jobs.error && <Failure error={jobs.error} onRetry={() => void jobs.refetch()} />}
-      <Table caption="Jobs" isCaptionHidden columns={['Accepted', 'Kind', 'Status', 'Attempt', 'Error']}>
-        {jobs.data?.jobs.map((job) => (
-          <tr key={job.id}>
-            <td>
-              <Link href={`/projects/${project.id}/jobs/${job.id}`}>{timeOf(job.created_at)}</Link>
-            </td>
-            <td>{job.type}</td>
-            <td className={job.status === 'succeeded' ? 'good' : ''}>{job.status}</td>
-            <td>{job.attempt}</td>
-            <td className="one-line">{job.error?.message}</td>
-          </tr>
-        ))}
-      </Table>
-      {jobs.data?.total === 0 && <p className="empty">There is no such job.</p>}
+      <Tabs label="Parts of the jobs" tabs={tabs} current={tab} />
+      {tab === 'list' ? <JobList /> : <Queue />}
     </>
   );
 };
 
 /** The jobs of the project, or the one that the address names. */
 export const JobsPage = ({ id }: { readonly id: string | undefined }) =>
-  id === undefined ? <JobList /> : <JobDetail key={id} id={id} />;
+  id === undefined ? <JobsOverview /> : <JobDetail key={id} id={id} />;
