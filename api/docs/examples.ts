@@ -129,6 +129,7 @@ const written: Readonly<Record<string, Json>> = {
     url: 'https://example.com/hook',
     events: ['table.guests.INSERT'],
   },
+  'post /projects/{project_id}/integrations/events': { name: 'order.paid', data: { order: 7 } },
   'post /api/graphql': { query: '{ __typename }' },
   'post /projects/{project_id}/flags': {
     key: 'new-checkout',

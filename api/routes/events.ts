@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { eventGroups, eventKinds, faultOfCustomName } from '#domain/events/events.ts';
 import { emitCustomEvent } from '#domain/webhooks/custom-events.ts';
 import { dataParts, readEventData } from '#domain/webhooks/message.ts';
+import type { BaseCall, DataCall } from '../call.ts';
 import { everyone, inProject, withKey } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id } from '../fields.ts';
@@ -22,6 +23,15 @@ const ownEvent = z.strictObject({
   data: z.unknown().optional().describe('Any JSON, at most 256 KB; null when it is left out.'),
 });
 
+const emit = async (
+  { db, deps, project, afterCommit }: BaseCall & Pick<DataCall, 'project'>,
+  { name, data }: z.output<typeof ownEvent>,
+): Promise<{ name: string }> => {
+  await emitCustomEvent(db, project.id, { name, data: JSON.stringify(data ?? null), depth: 0 });
+  afterCommit(async () => deps.events.markWaiting());
+  return { name };
+};
+
 /** The events that can be subscribed to, a project's own events, and the data of events that are too large to be sent (contract, section 6). */
 export const eventEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -36,6 +46,18 @@ export const eventEndpoints: readonly Endpoint[] = [
   }),
   endpoint({
     method: 'post',
+    path: '/projects/{project_id}/integrations/events',
+    area,
+    summary: 'Emit an event of the project’s own as a member, to try what subscribes to it',
+    access: inProject('developer'),
+    params: z.object({ project_id: id }),
+    body: ownEvent,
+    status: 202,
+    response: z.object({ name: z.string() }),
+    handle: ({ body, bodyText }, call) => emit(call, exactBody(body, bodyText)),
+  }),
+  endpoint({
+    method: 'post',
     path: '/api/events',
     area,
     summary: 'Emit an event of the project’s own: functions with a trigger for it run',
@@ -44,12 +66,7 @@ export const eventEndpoints: readonly Endpoint[] = [
     body: ownEvent,
     status: 202,
     response: z.object({ name: z.string() }),
-    handle: async ({ body, bodyText }, { db, deps, project, afterCommit }) => {
-      const { name, data } = exactBody(body, bodyText);
-      await emitCustomEvent(db, project.id, { name, data: JSON.stringify(data ?? null), depth: 0 });
-      afterCommit(async () => deps.events.markWaiting());
-      return { name };
-    },
+    handle: ({ body, bodyText }, call) => emit(call, exactBody(body, bodyText)),
   }),
   endpoint({
     method: 'get',

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { faultOfPattern } from '#domain/events/events.ts';
 import { faultOfSecret } from '#domain/webhooks/secrets.ts';
 import { type DeliveryStatus, type ListedWebhook, deliveryStatuses } from '#domain/webhooks/store.ts';
-import { type ListedDelivery, maxListed, maxSearched } from '#domain/webhooks/deliveries.ts';
+import { type ListedDelivery, maxListed, maxSearched, maxSearchedOfEach } from '#domain/webhooks/deliveries.ts';
 import { id, instant, name, namedObject, page, shownOnce, text, wholeNumber } from '#api/fields.ts';
 
 /** Webhooks and their deliveries as their project sees them (contract, section 6). */
@@ -148,6 +148,17 @@ export const deliveryQuery = page.extend({
   until: moment.optional().describe('Made before.'),
 });
 
+/** The parameters of a list of the deliveries of all webhooks. */
+export const projectDeliveryQuery = deliveryQuery.omit({ offset: true, event: true }).extend({
+  webhook_id: id.optional(),
+  event: text(200, 1)
+    .optional()
+    .describe(
+      `As the webhook is told of it; among the latest ${maxSearchedOfEach} of each that the other filters leave.`,
+    ),
+  before: id.optional().describe('`next` of the page before.'),
+});
+
 export const replayRequest = z
   .strictObject({
     since: moment,
@@ -157,6 +168,7 @@ export const replayRequest = z
       .min(1)
       .max(4)
       .default(['success', 'failed', 'exhausted', 'skipped']),
+    dry_run: z.boolean().default(false).describe('Counts only.'),
   })
   .refine(({ since, until }) => until === undefined || since < until, {
     path: ['until'],

@@ -83,6 +83,14 @@ const withoutLong = (row: ListedDelivery): ListedDelivery => ({
 // of its rows.
 const inIndexOrder = { enable_bitmapscan: 'off', enable_seqscan: 'off', enable_sort: 'off' } as const;
 
+/** The times of a filter, each with the bound of ids that follows from it. */
+const boundsOf = ({ since, until }: Pick<DeliveryFilter, 'since' | 'until'>): unknown[] => [
+  since ?? null,
+  since ? earliestId(since) : null,
+  until ?? null,
+  until ? latestId(until) : null,
+];
+
 /**
  * A webhook's deliveries, the latest first, without long bodies; counted up to 10,000. A filter for an event searches
  * the latest 20,000 that match the other filters.
@@ -93,8 +101,7 @@ export const listDeliveries = (
   { status, event, since, until, limit, offset }: DeliveryFilter,
 ): Promise<{ deliveries: ListedDelivery[]; total: number }> => {
   const found = event === undefined ? withAnyEvent : withEvent;
-  const bounds = [since ?? null, since ? earliestId(since) : null, until ?? null, until ? latestId(until) : null];
-  const which = [webhookId, status ?? null, event ?? null, ...bounds];
+  const which = [webhookId, status ?? null, event ?? null, ...boundsOf({ since, until })];
   return db.transaction(async (tx) => {
     const rows = await tx.query<DeliveryAndEvent>(
       `select ${common}, ${shortBodies}, ${eventColumns}
@@ -110,6 +117,72 @@ export const listDeliveries = (
     );
     return { deliveries: rows.map((row) => withoutLong(withBody(row, null))), total };
   }, inIndexOrder);
+};
+
+interface ProjectDeliveryFilter extends Omit<DeliveryFilter, 'offset'> {
+  readonly webhookId?: string | undefined;
+  /** Only older deliveries than that one. */
+  readonly before?: string | undefined;
+}
+
+/** With a filter for an event, so many of each webhook are searched. */
+export const maxSearchedOfEach = 2000;
+
+// Each webhook gives its latest by its own index; an index by project would cost every delivery another entry.
+const ofProject = (inner: string): string => `
+  from webhooks w cross join lateral (${inner}) d
+  where w.project_id = $1 and w.kind = 'http' and w.deleted_at is null and ($2::uuid is null or w.id = $2)`;
+
+const oneWebhook = `select * from webhook_deliveries d where d.webhook_id = w.id and ($3::text is null or d.status = $3)
+  and d.id < coalesce($5::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+  and ($6::timestamptz is null or d.created_at >= $6 and d.id >= $7::uuid)
+  and ($8::timestamptz is null or d.created_at < $8 and d.id < $9::uuid)
+  order by d.id desc`;
+
+const latestOfProject = ofProject(`${oneWebhook} limit $10`);
+const latestWithEvent = ofProject(
+  `select * from (${oneWebhook} limit ${maxSearchedOfEach}) d where d.event = $4 order by d.id desc limit $10`,
+);
+
+const searchMs = '3000';
+
+const tooSlow = (error: unknown): unknown =>
+  error instanceof Error && Reflect.get(error, 'code') === '57014'
+    ? new ServiceError('validation_failed', 'This list looks at too many deliveries.', {
+        hint: 'Name a webhook, or a shorter time.',
+        cause: error,
+      })
+    : error;
+
+/**
+ * The deliveries of all webhooks of a project, the latest first, without long bodies.
+ * @throws {ServiceError} `validation_failed` when that takes longer than three seconds
+ * @returns `next` for `before`; null at the end
+ */
+export const listProjectDeliveries = async (
+  db: ControlDb,
+  projectId: string,
+  { webhookId, status, event, before, limit, ...times }: ProjectDeliveryFilter,
+): Promise<{ deliveries: ListedDelivery[]; next: string | null }> => {
+  const which = [projectId, webhookId ?? null, status ?? null, event ?? null, before ?? null];
+  const values = [...which, ...boundsOf(times), limit + 1];
+  const found = event === undefined ? `${latestOfProject} and $4::text is null` : latestWithEvent;
+  const rows = await db
+    .transaction(
+      (tx) =>
+        tx.query<DeliveryAndEvent>(
+          `select ${common}, ${shortBodies}, ${eventColumns}
+         from (select d.* ${found} order by d.id desc limit $10) d
+           left join outbox_events e on e.id = d.event_id order by d.id desc`,
+          values,
+        ),
+      { ...inIndexOrder, statement_timeout: searchMs },
+    )
+    .catch((error: unknown) => {
+      throw tooSlow(error);
+    });
+  const page = rows.slice(0, limit).map((row) => withoutLong(withBody(row, null)));
+  return { deliveries: page, next: rows.length > limit ? (page.at(-1)?.id ?? null) : null };
 };
 
 /**

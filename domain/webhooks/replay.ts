@@ -68,6 +68,7 @@ export interface Replay {
   readonly statuses: readonly DeliveryStatus[];
 }
 
+/** A replay ends after so many, or a step later; a count ends there, too. */
 const maxReplayed = 100_000;
 const replayStep = 5000;
 
@@ -95,12 +96,38 @@ const stepSql = `
   select (select count(*) from given) as replayed, (select count(*) from picked) as picked,
     (select id::text from picked order by id desc limit 1) as last_id`;
 
+const countSql = `
+  select count(*)::int as matched from (
+    select from (select distinct unnest($5::text[]) as status) wanted cross join lateral (
+      select id from webhook_deliveries
+      where webhook_id = $1 and status = wanted.status and id > $2::uuid and id < $6::uuid
+        and created_at >= $3 and ($4::timestamptz is null or created_at < $4)
+        and job_id is null and event not like 'test.%' limit ${maxReplayed}) d
+    where wanted.status <> 'pending' limit ${maxReplayed}) counted`;
+
 interface Step {
   readonly replayed: number;
   readonly picked: number;
   /** Null: none was picked. */
   readonly last_id: string | null;
 }
+
+const untilOf = (until: Date | undefined): string =>
+  until === undefined ? 'ffffffff-ffff-ffff-ffff-ffffffffffff' : latestId(until);
+
+/**
+ * How many deliveries a replay would try anew, counted up to 100,000. It changes nothing.
+ * @throws {ServiceError} `not_found`
+ */
+export const countReplay = async (
+  db: Queryable,
+  { projectId, webhookId }: Omit<DeliveryPlace, 'id'>,
+  { since, until, statuses }: Replay,
+): Promise<number> => {
+  if ((await findWebhook(db, projectId, webhookId)) === undefined) throw notFound('webhook');
+  const values = [webhookId, earliestId(since), since, until ?? null, statuses, untilOf(until)];
+  return (await one(db.query<{ matched: number }>(countSql, values))).matched;
+};
 
 /**
  * Has deliveries of a time tried anew, the oldest first and about 100,000 at most; not those that wait or are under
@@ -117,7 +144,7 @@ export const replay = async (
   { since, until, statuses }: Replay,
   guard: Queryable = db,
 ): Promise<number> => {
-  const before = until === undefined ? 'ffffffff-ffff-ffff-ffff-ffffffffffff' : latestId(until);
+  const before = untilOf(until);
   let [replayed, after, picked] = [0, earliestId(since), replayStep];
   while (picked === replayStep && replayed < maxReplayed) {
     requireActive(await findWebhook(guard, projectId, webhookId));

@@ -19,7 +19,7 @@ const setUp = async (code = 'export const handler = (x) => ({ deployed: x });\n'
   const at = `/projects/${project.id}/functions/${String(made.body.id)}`;
   const visit = await open(`${platform().base}/dashboard${at}`);
   await signIn(visit.page, user);
-  await visit.page.getByRole('heading', { level: 1 }).waitFor();
+  await visit.page.getByRole('link', { name: 'All functions' }).waitFor();
   const fn = async () => (await client.call('GET', at, { token: user.token })).body;
   return { ...visit, client, user, project, at, fn };
 };

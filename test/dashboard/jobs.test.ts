@@ -89,7 +89,7 @@ inBrowser('a job shows its attempts, its steps, its payload and result, and runs
   await jobWhen(stepped, 'failed', 'dead');
   const { page, close } = await visit();
   await signIn(page, user);
-  await page.getByRole('heading', { level: 1 }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
   await page.goto(`${platform().base}/dashboard${base}/jobs/${tried}`);
   await page.getByText(/attempt 1 failed/).waitFor();
   await page.getByText('the first time').waitFor();

@@ -117,7 +117,7 @@ inBrowser('a viewer sees everything and is offered no change', async (t) => {
   await page.getByRole('row').nth(1).waitFor();
   t.is(await page.getByRole('button', { name: 'New function' }).count(), 0);
   await page.getByRole('row').nth(1).getByRole('link').click();
-  await page.getByText('Latest runs').waitFor();
+  await page.getByText('Developers, admins and owners change and run code.').waitFor();
   t.is(await page.getByRole('button', { name: /Deploy|Run/ }).count(), 0);
   await page.getByRole('link', { name: 'API keys' }).click();
   await page.getByText('Keys are made and deleted by admins and owners.').waitFor();

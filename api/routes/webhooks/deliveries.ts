@@ -6,22 +6,25 @@ import {
   getDelivery,
   insertPing,
   listDeliveries,
+  listProjectDeliveries,
   maxListed,
   maxListedBodyLength,
   newPing,
 } from '#domain/webhooks/deliveries.ts';
-import { redeliver } from '#domain/webhooks/replay.ts';
+import { countReplay, redeliver } from '#domain/webhooks/replay.ts';
 import { dataUrlOf } from '#domain/webhooks/message.ts';
 import { pump } from '#domain/webhooks/scheduler.ts';
 import type { EventRow } from '#domain/webhooks/store.ts';
 import { getWebhook } from '#domain/webhooks/webhooks.ts';
+import { createConcurrencyLimit } from '#lib/concurrency-limit.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { actingAs } from '#domain/audit/actor.ts';
 import { webhookDeliver } from '#queues/webhook-deliver.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, type JobEnd, endpoint, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
-import { delivery, deliveryQuery, replayRequest, shownDelivery } from '#api/shapes/webhooks.ts';
+import { delivery, deliveryQuery, projectDeliveryQuery, replayRequest, shownDelivery } from '#api/shapes/webhooks.ts';
 import { replayOnce } from '../../webhook-replay.ts';
 
 const area = 'webhooks';
@@ -34,6 +37,16 @@ const dataUrlIn =
   ({ deps, project, baseUrl }: Call<InProject>, webhookId: string) =>
   (event: EventRow): string =>
     dataUrlOf({ sealer: deps.projects.sealer(project), baseUrl }, { eventId: event.id, webhookId });
+
+/** A list looks at the latest deliveries of every webhook, of which a project may have thousands. */
+const maxSearches = 2;
+const withSearch = createConcurrencyLimit(
+  maxSearches,
+  () =>
+    new ServiceError('rate_limited', `Only ${maxSearches} lists of a project's deliveries are made at a time.`, {
+      headers: { 'Retry-After': '1' },
+    }),
+);
 
 const listEndpoint = endpoint({
   method: 'get',
@@ -48,6 +61,26 @@ const listEndpoint = endpoint({
     const { id: webhookId } = await getWebhook(deps.db, project.id, params.webhook_id);
     const { deliveries, total } = await listDeliveries(deps.db, webhookId, query);
     return { deliveries: deliveries.map(shownDelivery), total };
+  },
+});
+
+const allEndpoint = endpoint({
+  method: 'get',
+  path: '/projects/{project_id}/integrations/deliveries',
+  area,
+  summary: 'The deliveries of all webhooks of the project, the latest first',
+  access: inProject('viewer'),
+  params: z.object({ project_id: id }),
+  query: projectDeliveryQuery,
+  response: z.object({
+    deliveries: z.array(delivery),
+    next: id.nullable().describe('For `before`; null at the end.'),
+  }),
+  handle: async ({ query: { webhook_id: webhookId, ...query } }, { deps, project }) => {
+    const { deliveries, next } = await withSearch(project.id, () =>
+      listProjectDeliveries(deps.db, project.id, { ...query, webhookId }),
+    );
+    return { deliveries: deliveries.map(shownDelivery), next };
   },
 });
 
@@ -91,10 +124,15 @@ const replayEndpoint = endpoint({
   params: webhookPath,
   body: replayRequest,
   status: 202,
-  response: z.object({ replayed: z.int() }),
+  response: z.object({
+    replayed: z.int(),
+    matched: z.int().optional().describe('Of a dry run: how many would be sent, counted up to 100,000.'),
+  }),
   // Each of its steps is a transaction.
   transaction: 'none',
-  handle: async ({ params, body, key }, call) => {
+  handle: async ({ params, body: { dry_run: isDryRun, ...body }, key }, call) => {
+    const place = { projectId: call.project.id, webhookId: params.webhook_id };
+    if (isDryRun) return { replayed: 0, matched: await countReplay(call.deps.db, place, body) };
     const replayed = await replayOnce(call, { webhookId: params.webhook_id, replay: body, key });
     call.afterCommit(() => pump(call.deps, [params.webhook_id]));
     return { replayed };
@@ -146,6 +184,7 @@ const testEndpoint = jobEndpoint({
 /** The deliveries of a webhook, and their replays (contract, section 6). */
 export const deliveryEndpoints: readonly Endpoint[] = [
   listEndpoint,
+  allEndpoint,
   getEndpoint,
   redeliverEndpoint,
   replayEndpoint,

@@ -9,7 +9,7 @@ const maxTables = 200;
 export const eventNamesId = 'event-names';
 
 /** The events that the project can subscribe to. */
-const useEvents = () => {
+export const useEvents = () => {
   const { project } = useProject();
   return useQuery({
     queryKey: ['events', project.id],

@@ -67,6 +67,16 @@ export const groups: readonly Group[] = [
         params: '/:id?',
         page: page(async () => (await import('./jobs/jobs.tsx')).JobsPage),
       },
+      {
+        label: 'Webhooks',
+        icon: 'webhooks',
+        at: '/webhooks',
+        page: page(async () => (await import('./webhooks/webhooks.tsx')).WebhooksPage),
+        below: {
+          '/webhooks/:id': page(async () => (await import('./webhooks/webhook.tsx')).WebhookPage),
+          '/webhooks/:id/deliveries/:did': page(async () => (await import('./webhooks/delivery.tsx')).DeliveryPage),
+        },
+      },
       { label: 'Logs', icon: 'logs', at: '/logs', page: page(async () => (await import('./logs/logs.tsx')).LogsPage) },
     ],
   },
