@@ -58,7 +58,7 @@ inBrowser('states are counted, jobs found, and run again together after a look a
   await page.getByRole('link', { name: /failed/ }).click();
   await page.getByText('<i>no luck</i>').waitFor();
   t.true(page.url().includes('status=failed'));
-  t.is(await page.getByRole('row').count(), 2);
+  await until(async () => (await page.getByRole('row').count()) === 2);
   await page.getByRole('button', { name: 'Run all of these again…' }).click();
   await page.getByText('1 jobs', { exact: true }).waitFor();
   await looksRight(t, page, 'jobs-bulk');
