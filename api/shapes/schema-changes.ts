@@ -8,16 +8,11 @@ const comment = text(10_000).nullable();
 const columns = z.array(newName).min(1).max(32);
 
 const flag = z.enum(['true', 'false']).default('false');
-const isTrue = (value: 'true' | 'false'): boolean => value === 'true';
 
-export const dryRun = z
-  .object({ dry_run: flag.describe('true: answers the SQL, and nothing runs.') })
-  .transform((query) => ({ dryRun: isTrue(query.dry_run) }));
+export const dryRun = z.object({ dry_run: flag.describe('true: answers the SQL, and nothing runs.') });
 
 /** As `dryRun`, for what others may depend on. */
-export const dropping = z
-  .object({ dry_run: flag, cascade: flag.describe('Drops what depends on it, too.') })
-  .transform((query) => ({ dryRun: isTrue(query.dry_run), cascade: isTrue(query.cascade) }));
+export const dropping = dryRun.extend({ cascade: flag.describe('true: drops what depends on it, too.') });
 
 export const sqlAnswer = z.object({ sql: z.string().describe('What ran, or with dry_run would run.') });
 

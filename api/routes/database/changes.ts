@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import {
   addConstraint,
@@ -39,18 +40,22 @@ export const previewReply = async (call: Call<InProject>, change: SchemaChange):
   new RawReply(JSON.stringify({ sql: await previewChange(depsOf(call), call.project.id, change) }));
 
 interface Options {
-  readonly query: { readonly dryRun: boolean };
+  readonly query: z.output<typeof dryRun>;
   readonly key: IdempotencyKey | undefined;
 }
 
 const make = async (call: Call<InProject>, { query, key }: Options, change: SchemaChange) => {
-  if (query.dryRun) return previewReply(call, change);
+  if (query.dry_run === 'true') return previewReply(call, change);
   const sql = await inTurn(call, key, (once) => changeSchema(depsOf(call), changeOf(call, once), change));
   return { sql };
 };
 
-const drop = async (call: Call<InProject>, isDryRun: boolean, change: SchemaChange): Promise<RawReply> => {
-  if (isDryRun) return previewReply(call, change);
+const drop = async (
+  call: Call<InProject>,
+  { dry_run: isDryRun }: z.output<typeof dryRun>,
+  change: SchemaChange,
+): Promise<RawReply> => {
+  if (isDryRun === 'true') return previewReply(call, change);
   await changeSchema(depsOf(call), changeOf(call), change);
   return new RawReply(null, null, 204);
 };
@@ -91,7 +96,7 @@ const tableChanges: readonly Endpoint[] = [
     summary: 'Drop a constraint',
     params: constraintPath,
     handle: ({ params: { table, constraint }, query }, call) =>
-      drop(call, query.dryRun, dropConstraint({ table, name: constraint, cascade: query.cascade })),
+      drop(call, query, dropConstraint({ table, name: constraint, cascade: query.cascade === 'true' })),
   }),
   endpoint({
     ...adding,
@@ -107,7 +112,7 @@ const tableChanges: readonly Endpoint[] = [
     summary: 'Drop an index',
     params: indexPath,
     handle: ({ params: { table, index }, query }, call) =>
-      drop(call, query.dryRun, dropIndex({ table, name: index, cascade: query.cascade })),
+      drop(call, query, dropIndex({ table, name: index, cascade: query.cascade === 'true' })),
   }),
 ];
 
@@ -134,7 +139,7 @@ const policyChanges: readonly Endpoint[] = [
     summary: 'Drop a policy',
     params: policyPath,
     query: dryRun,
-    handle: ({ params, query }, call) => drop(call, query.dryRun, dropPolicy(params.table, params.policy)),
+    handle: ({ params, query }, call) => drop(call, query, dropPolicy(params.table, params.policy)),
   }),
 ];
 
@@ -160,7 +165,7 @@ const enumChanges: readonly Endpoint[] = [
     path: '/projects/{project_id}/db/enums/{enum}',
     summary: 'Drop an enumerated type',
     params: enumPath,
-    handle: ({ params, query }, call) => drop(call, query.dryRun, dropEnum(params.enum, query.cascade)),
+    handle: ({ params, query }, call) => drop(call, query, dropEnum(params.enum, query.cascade === 'true')),
   }),
 ];
 

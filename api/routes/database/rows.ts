@@ -67,7 +67,7 @@ export const rowEndpoints: readonly Endpoint[] = [
     transaction: 'none',
     handle: async ({ params, query, body, bodyText, key }, call) => {
       const wanted = { table: params.table, changes: exactChanges(body.changes, bodyText) };
-      if (query.dryRun) return { sql: await previewRows(depsOf(call), call.project.id, wanted) };
+      if (query.dry_run === 'true') return { sql: await previewRows(depsOf(call), call.project.id, wanted) };
       return { sql: await inTurn(call, key, (once) => changeRows(depsOf(call), changeOf(call, once), wanted)) };
     },
   }),

@@ -66,7 +66,7 @@ const changeEndpoints: readonly Endpoint[] = [
     response: z.union([z.object({ name: z.string(), columns: z.array(column) }), sqlAnswer]),
     transaction: 'none',
     handle: async ({ query, body, key }, call) => {
-      if (query.dryRun) return previewReply(call, async (client) => [await createTableSql(client, body)]);
+      if (query.dry_run === 'true') return previewReply(call, async (client) => [await createTableSql(client, body)]);
       const { name, columns } = await inTurn(call, key, (once) =>
         createTable(depsOf(call), changeOf(call, once), body),
       );
@@ -82,8 +82,10 @@ const changeEndpoints: readonly Endpoint[] = [
     params: tablePath,
     query: dropping,
     transaction: 'none',
-    handle: async ({ params, query: { dryRun: isPreview, cascade } }, call) => {
-      if (isPreview) return previewReply(call, async (client) => [await dropTableSql(client, params.table, cascade)]);
+    handle: async ({ params, query }, call) => {
+      const cascade = query.cascade === 'true';
+      if (query.dry_run === 'true')
+        return previewReply(call, async (client) => [await dropTableSql(client, params.table, cascade)]);
       await dropTable(depsOf(call), changeOf(call), params.table, cascade);
       return new RawReply(null, null, 204);
     },
@@ -101,7 +103,8 @@ const changeEndpoints: readonly Endpoint[] = [
     response: z.union([column, sqlAnswer]),
     transaction: 'none',
     handle: ({ params, query, body, key }, call) => {
-      if (query.dryRun) return previewReply(call, async (client) => [await addColumnSql(client, params.table, body)]);
+      if (query.dry_run === 'true')
+        return previewReply(call, async (client) => [await addColumnSql(client, params.table, body)]);
       return inTurn(call, key, (once) => addColumn(depsOf(call), changeOf(call, once), params.table, body));
     },
   }),
@@ -114,8 +117,10 @@ const changeEndpoints: readonly Endpoint[] = [
     params: columnPath,
     query: dropping,
     transaction: 'none',
-    handle: async ({ params, query: { dryRun: isPreview, cascade } }, call) => {
-      if (isPreview) return previewReply(call, async (client) => [await dropColumnSql(client, params, cascade)]);
+    handle: async ({ params, query }, call) => {
+      const cascade = query.cascade === 'true';
+      if (query.dry_run === 'true')
+        return previewReply(call, async (client) => [await dropColumnSql(client, params, cascade)]);
       await dropColumn(depsOf(call), changeOf(call), params, cascade);
       return new RawReply(null, null, 204);
     },

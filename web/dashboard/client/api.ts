@@ -49,22 +49,30 @@ const addressOf = (
   return text === '' ? at : `${at}?${text}`;
 };
 
-const readBody = async (response: Response): Promise<unknown> => {
+const readBody = async (response: Response, asWritten: boolean): Promise<unknown> => {
   const text = await response.text();
   if (text === '') return undefined;
   try {
-    return parseExact(text);
+    return parseExact(text, asWritten);
   } catch {
     return { message: `The server answered ${response.status} with something that is not JSON.` };
   }
 };
 
-/** A request to any address of the platform, with the cookie. @throws {ApiError} */
-export const send = async (at: string, init: RequestInit): Promise<{ response: Response; body: unknown }> => {
+/**
+ * A request to any address of the platform, with the cookie.
+ * @param asWritten numbers of the answer are shown as they are written
+ * @throws {ApiError}
+ */
+export const send = async (
+  at: string,
+  init: RequestInit,
+  asWritten = false,
+): Promise<{ response: Response; body: unknown }> => {
   const response = await fetch(at, { credentials: 'same-origin', ...init }).catch((error: unknown) => {
     throw init.signal?.aborted === true ? error : unreachable();
   });
-  const body = await readBody(response);
+  const body = await readBody(response, asWritten);
   if (!response.ok) {
     if (response.status === 401) globalThis.dispatchEvent(new Event('signed-out'));
     if (response.status === 403) globalThis.dispatchEvent(new Event('refused'));

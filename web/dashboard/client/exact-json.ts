@@ -28,9 +28,14 @@ export const textOf = (value: unknown, indent = 0): string => {
 const isExact = (value: number, source: string): boolean =>
   String(value) === source || (Number.isFinite(value) && Math.abs(value) < 1e15 && !/\d{16}/.test(source));
 
-/** As `JSON.parse`; a number that would change is an `ExactNumber`. */
-export const parseExact = (text: string): unknown =>
+/**
+ * As `JSON.parse`; a number that would change is an `ExactNumber`.
+ * @param asWritten also one that would only be written in another way: `1.10`
+ */
+export const parseExact = (text: string, asWritten = false): unknown =>
   JSON.parse(text, ((_key: string, value: unknown, context?: { source?: string }) =>
-    typeof value === 'number' && context?.source !== undefined && !isExact(value, context.source)
+    typeof value === 'number' &&
+    context?.source !== undefined &&
+    (asWritten ? String(value) !== context.source : !isExact(value, context.source))
       ? new ExactNumber(context.source)
       : value) as (key: string, value: unknown) => unknown);
