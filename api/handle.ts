@@ -1,5 +1,4 @@
 import type { Context } from 'koa';
-import type { Config } from '#lib/config.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { type Disconnection, abortSignalOf } from '#lib/disconnection.ts';
 import { ServiceError } from '#lib/errors.ts';
@@ -11,6 +10,7 @@ import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
 import { checkCookieUse } from './auth/session-cookie.ts';
+import { baseUrlOf } from './http/base-url.ts';
 import { bodyRules } from './http/body-rules.ts';
 import { noGivenBody, readAnyBody } from './http/any-body.ts';
 import { type JsonBody, bodySoonAtHand, readBody, readBodyInThread, readJsonBody } from './http/body.ts';
@@ -44,10 +44,6 @@ const bodyOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): Promise<JsonB
   if (endpoint.anyBody) return readAnyBody(ctx, rules);
   return endpoint.readBody ? readBodyInThread(ctx, rules, endpoint.readBody) : readJsonBody(ctx, rules);
 };
-
-/** Scheme and host as the client sees them. */
-const baseUrlOf = (ctx: Context, config: Config): string =>
-  config.PLINTH_BASE_URL?.replace(/\/+$/, '') ?? `${ctx.protocol}://${ctx.host}`;
 
 const whoIs = (access: Access, { user }: AnyCaller): Pick<Actor, 'type' | 'id' | 'email'> => {
   if (user) return { type: 'user', id: user.id, email: user.email };

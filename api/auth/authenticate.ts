@@ -25,11 +25,11 @@ import { sessionCookieOf } from './session-cookie.ts';
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
 /** The token of a request: the Bearer, else the cookie of the dashboard. A bad one beside a good cookie is refused. */
-const givenToken = (ctx: Context): GivenToken => {
+const givenToken = (ctx: Context, { config }: Pick<Deps, 'config'>): GivenToken => {
   const isHeaderGiven = ctx.get('authorization') !== '';
   const bearer = bearerOf(ctx);
   if (bearer !== undefined) return { hash: hashToken(bearer), isCookie: false };
-  const cookie = isHeaderGiven ? undefined : sessionCookieOf(ctx);
+  const cookie = isHeaderGiven ? undefined : sessionCookieOf(ctx, config);
   if (cookie !== undefined) return { hash: hashToken(cookie), isCookie: true };
   throw unauthenticated('This call needs an access token (Authorization: Bearer).', isHeaderGiven);
 };
@@ -63,8 +63,8 @@ const requireSignIn = (access: SignedIn, credential: Credential): void => {
   requireScope(credential, access.scope);
 };
 
-const authenticateUser = async (ctx: Context, { db, credentialUse }: Deps): Promise<SignInCall> => {
-  const signedIn = await findSignedIn(db, givenToken(ctx));
+const authenticateUser = async (ctx: Context, { db, credentialUse, config }: Deps): Promise<SignInCall> => {
+  const signedIn = await findSignedIn(db, givenToken(ctx, { config }));
   if (signedIn === undefined) throw invalidToken();
   credentialUse.note(signedIn);
   return signedIn;
@@ -83,11 +83,11 @@ const requireMember = (found: SignedInAt | undefined, min: Role): ProjectCall =>
 /** A member of the project of the path, who is recalled where the access and the request allow it. */
 const authenticateMember = async (
   ctx: Context,
-  { db, members, credentialUse }: Deps,
+  { db, members, credentialUse, config }: Deps,
   given: string,
   { role, checkedByInsert }: InProject,
 ): Promise<ProjectCall> => {
-  const [token, projectId] = [givenToken(ctx), uuid.test(given) ? given : null];
+  const [token, projectId] = [givenToken(ctx, { config }), uuid.test(given) ? given : null];
   const noted = (found: SignedInAt | undefined): SignedInAt | undefined => {
     if (found !== undefined) credentialUse.note(found);
     return found;

@@ -99,8 +99,8 @@ const decisionForm = (pending: DeviceRequest, { user }: SignedIn): RawReply =>
       </form>`,
   );
 
-const callerOf = async (request: RawRequest, { db }: BaseCall): Promise<SignedIn | undefined> => {
-  const cookie = sessionCookieOf(request.context);
+const callerOf = async (request: RawRequest, { db, deps }: BaseCall): Promise<SignedIn | undefined> => {
+  const cookie = sessionCookieOf(request.context, deps.config);
   return cookie === undefined ? undefined : findSignedIn(db, { hash: hashToken(cookie), isCookie: true });
 };
 

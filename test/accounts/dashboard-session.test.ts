@@ -40,7 +40,7 @@ test('the cookie is one that no script reads and no other site sends', async (t)
   t.is((await ask(cookieOf(answer), 'GET', '/auth/me')).body.email, user.email);
 });
 
-test('with TLS in front the cookie travels by TLS only', async (t) => {
+test('with TLS in front the cookie travels by TLS only, and no other host can set it', async (t) => {
   const { client, stop } = await startPlatform({
     settings: { PLINTH_BASE_URL: 'https://plinth.example' },
     worker: false,
@@ -48,9 +48,24 @@ test('with TLS in front the cookie travels by TLS only', async (t) => {
   t.teardown(stop);
   const { email, password } = await client.signUp();
   const answer = await client.call('POST', '/dashboard/session', { body: { email, password } });
-  t.regex(answer.headers.get('set-cookie') ?? '', /; Secure$/);
+  t.regex(
+    answer.headers.get('set-cookie') ?? '',
+    /^__Host-plinth_session=plinth_cs_[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=2592000; Secure$/,
+  );
   const headers = { cookie: cookieOf(answer), origin: 'https://plinth.example' };
   t.is((await client.call('PATCH', '/auth/me', { headers, body: { full_name: 'Ada' } })).status, 200);
+  // A host below the same domain can set a cookie of the name without the prefix.
+  const planted = { cookie: cookieOf(answer).replace('__Host-', '') };
+  t.is((await client.call('GET', '/auth/me', { headers: planted })).status, 401);
+  const end = await client.call('DELETE', '/dashboard/session', { headers });
+  t.regex(end.headers.get('set-cookie') ?? '', /^__Host-plinth_session=; Path=\/; .*Max-Age=0; Secure$/);
+});
+
+test('without TLS the cookie has no prefix, which browsers would refuse', async (t) => {
+  const user = await platform().client.signUp();
+  const cookie = cookieOf(await signIn(user));
+  t.regex(cookie, /^plinth_session=/);
+  t.is((await ask(cookie.replace('plinth', '__Host-plinth'), 'GET', '/auth/me')).status, 401);
 });
 
 test('a write by cookie needs the page’s own origin', async (t) => {
