@@ -24,6 +24,10 @@ interface Content {
 }
 
 interface Operation {
+  readonly summary?: string;
+  readonly tags?: readonly string[];
+  /** The least role that may call it. */
+  readonly 'x-role'?: string;
   readonly parameters?: readonly {
     readonly in: string;
     readonly name: string;
@@ -149,5 +153,21 @@ export const webTypes = (document: ApiDocument, exportsSchemas: boolean): string
         ]),
     '/** The request and the answer of each operation. */',
     `export interface Operations {\n${operations}\n}\n`,
+  ].join('\n');
+};
+
+/** The text of the file that says which role may do what: for the page of a team. */
+export const webRoles = (document: ApiDocument): string => {
+  const lines = Object.entries(document.paths).flatMap(([at, operations]) =>
+    methods.flatMap((method) => {
+      const { summary, tags = [], 'x-role': role } = operations[method] ?? {};
+      if (!managed.test(at) || role === undefined || summary === undefined) return [];
+      return [`  ${JSON.stringify([tags[0] ?? 'Other', role, summary])},`];
+    }),
+  );
+  return [
+    '// Made from docs/openapi.json by `npm run openapi`.',
+    '/** What members may do: the area, the least role, and what it is. */',
+    `export const abilities: readonly (readonly [area: string, role: string, summary: string])[] = [\n${lines.join('\n')}\n];\n`,
   ].join('\n');
 };

@@ -18,7 +18,11 @@ const roleNames: Readonly<Record<Role, string>> = {
 };
 
 const whatFor = ({ invite }: OpenInvite): Markup =>
-  html`<p>You are invited to <strong>${invite.org_name}</strong> as ${roleNames[invite.role]}.</p>`;
+  invite.invited_by === null
+    ? html`<p>You are invited to <strong>${invite.org_name}</strong> as ${roleNames[invite.role]}.</p>`
+    : html`<p>
+        ${invite.invited_by} invites you to <strong>${invite.org_name}</strong> as ${roleNames[invite.role]}.
+      </p>`;
 
 const address = ({ invite }: OpenInvite): Markup =>
   html`<label
@@ -82,7 +86,10 @@ const joined = ({ invite }: OpenInvite): RawReply =>
   page(
     'Welcome',
     html`${goodNote(`You are ${roleNames[invite.role]} of ${invite.org_name} now.`)}
-      <p>Sign in as <strong>${invite.email}</strong> wherever you use plinth.</p>`,
+      <p>
+        Sign in as <strong>${invite.email}</strong> wherever you use plinth, for instance in
+        <a href="/dashboard">the dashboard</a>.
+      </p>`,
   );
 
 const signInFields = z.object({

@@ -167,14 +167,17 @@ export interface Invite {
   readonly role: Role;
   readonly status: 'pending' | 'active';
   readonly expired: boolean;
+  /** Who invited, by name or address; null: that account is gone. */
+  readonly invited_by: string | null;
 }
 
 /** Locks the invite, so that one acceptance wins. An accepted one is found, too: its invitee gets that answer. */
 export const findInvite = (db: Queryable, hash: Buffer): Promise<Invite | undefined> =>
   maybeOne(
     db.query(
-      `select m.id, m.org_id, o.name as org_name, m.email, m.role, m.status, m.invite_expires_at <= now() as expired
-       from members m join organizations o on o.id = m.org_id
+      `select m.id, m.org_id, o.name as org_name, m.email, m.role, m.status, m.invite_expires_at <= now() as expired,
+         case when u.full_name is null then u.email else u.full_name || ' (' || u.email || ')' end as invited_by
+       from members m join organizations o on o.id = m.org_id left join users u on u.id = m.invited_by
        where m.invite_hash = $1 and o.deleted_at is null for no key update of m`,
       [hash],
     ),

@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { Suspense, lazy, useEffect } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
 import { ApiError, call } from './client/api.ts';
 import { Failure } from './components/failure.tsx';
@@ -7,6 +7,9 @@ import { Shell } from './components/shell.tsx';
 import { ProjectPages } from './pages/project-pages.tsx';
 import { ProjectsPage } from './pages/projects/projects.tsx';
 import { SignInPage } from './pages/sign-in/sign-in.tsx';
+
+const OrgPages = lazy(async () => ({ default: (await import('./pages/orgs/org-pages.tsx')).OrgPages }));
+const AccountPage = lazy(async () => ({ default: (await import('./pages/account/account.tsx')).AccountPage }));
 
 const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401;
 
@@ -38,6 +41,18 @@ export const App = () => {
         <Switch>
           <Route path="/">
             <ProjectsPage />
+          </Route>
+          <Route path="/account">
+            <Suspense fallback={<p className="loading">Loading…</p>}>
+              <AccountPage />
+            </Suspense>
+          </Route>
+          <Route path="/orgs/:id/*?">
+            {({ id }) => (
+              <Suspense fallback={<p className="loading">Loading…</p>}>
+                <OrgPages id={id} />
+              </Suspense>
+            )}
           </Route>
           <Route path="/projects/:id/*?">{({ id }) => <ProjectPages id={id} />}</Route>
           <Route>

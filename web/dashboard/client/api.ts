@@ -74,9 +74,12 @@ export const send = async (
   });
   const body = await readBody(response, asWritten);
   if (!response.ok) {
-    if (response.status === 401) globalThis.dispatchEvent(new Event('signed-out'));
-    if (response.status === 403) globalThis.dispatchEvent(new Event('refused'));
-    throw new ApiError(response.status, body ?? {});
+    const error = new ApiError(response.status, body ?? {});
+    // A wrong password in a form ends no sign-in.
+    const isSignedOut = error.status === 401 && error.code !== 'invalid_credentials';
+    if (isSignedOut) globalThis.dispatchEvent(new Event('signed-out'));
+    if (error.status === 403) globalThis.dispatchEvent(new Event('refused'));
+    throw error;
   }
   return { response, body };
 };

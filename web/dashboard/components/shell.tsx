@@ -55,7 +55,10 @@ export const Shell = ({ email, children }: { readonly email: string; readonly ch
             Find <kbd>Ctrl K</kbd>
           </button>
           <a href="/docs">API</a>
-          <span className="muted address">{email}</span>
+          <Link href="/account" className="account" title="Account">
+            <span className="muted address">{email}</span>
+            <span className="short">Account</span>
+          </Link>
           <button type="button" className="quiet" onClick={() => void signOut()}>
             Sign out
           </button>

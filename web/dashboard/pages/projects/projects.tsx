@@ -6,6 +6,7 @@ import { fieldOf } from '../../client/form.ts';
 import { Copyable } from '../../components/copyable.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
+import { OrgList } from '../orgs/org-list.tsx';
 
 interface NewKeys {
   readonly name: string;
@@ -125,6 +126,7 @@ export const ProjectsPage = () => {
           </li>
         ))}
       </ul>
+      <OrgList />
       {dialog === 'new' && <NewProject onMade={made} onClose={() => setDialog(null)} />}
       {dialog !== null && dialog !== 'new' && <Keys keys={dialog} onClose={() => setDialog(null)} />}
     </main>

@@ -59,7 +59,7 @@ const Sessions = ({ uid, onEnd }: { readonly uid: string; readonly onEnd: () => 
               </td>
               <td>{session.aal === 2 ? 'two factors' : 'one factor'}</td>
               <td>{session.ip ?? '–'}</td>
-              <td className="one-line" title={session.user_agent ?? undefined}>
+              <td className="one-line agent" title={session.user_agent ?? undefined}>
                 <bdi>{session.user_agent ?? '–'}</bdi>
               </td>
             </tr>
