@@ -167,7 +167,7 @@ export interface Invite {
   readonly role: Role;
   readonly status: 'pending' | 'active';
   readonly expired: boolean;
-  /** Who invited, by name or address; null: that account is gone. */
+  /** The name or address of the member who invited; null: that account is gone. */
   readonly invited_by: string | null;
 }
 
