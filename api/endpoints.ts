@@ -50,6 +50,7 @@ import { opsJobEndpoints } from './routes/ops/jobs.ts';
 import { opsProjectEndpoints } from './routes/ops/projects.ts';
 import { opsQueueEndpoints } from './routes/ops/queues.ts';
 import { opsSessionEndpoints } from './routes/ops/session.ts';
+import { branchEndpoints } from './routes/branches.ts';
 import { projectEndpoints } from './routes/projects.ts';
 import { storageInfoEndpoints, storageObjectEndpoints } from './routes/storage.ts';
 import { storageBucketEndpoints } from './routes/storage-buckets.ts';
@@ -77,6 +78,7 @@ export const endpoints: readonly Endpoint[] = [
   ...devicePages,
   ...teamEndpoints,
   ...projectEndpoints,
+  ...branchEndpoints,
   ...apiKeyEndpoints,
   ...usageEndpoints,
   ...endUserEndpoints,

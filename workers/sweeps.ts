@@ -29,6 +29,7 @@ import { dueSweeps, removeFilesOfProjects, removeUnfinishedFiles } from '#domain
 import { sweepPlatformMail } from '#domain/mail/mail.ts';
 import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
+import { deleteExpiredBranches } from '#domain/projects/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { noteBacklog } from '#domain/webhooks/metrics.ts';
 import {
@@ -69,6 +70,7 @@ const sweepEveryMs = 60_000;
 const storedEveryMs = 10_000;
 const maxDeleted = 5000;
 const maxExpired = 500;
+const maxExpiredBranches = 50;
 /** A job can hold 6 MB, which are 3000 rows beside its own. */
 const firstStep = 200;
 /** A statement may take 14 s. */
@@ -222,6 +224,11 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'limits of projects': createLimitsSweep(deps),
   'throw-away databases': () => sweepShadows(deps.db, deps.servers),
   ...fileSweepsOf(deps),
+  'expired branches': () =>
+    deps.db.transaction(
+      (tx) => deleteExpiredBranches(tx, maxExpiredBranches),
+      actingAs({ type: 'system' }, 'project.expire'),
+    ),
   'half-deleted projects': async () => {
     const { gate, outcomes } = deps;
     const abandonment = { maxMs: maxSweepMs, dropBacklog: gate.drop, onEnded: endTeller(outcomes) };

@@ -86,6 +86,7 @@ const written: Readonly<Record<string, Json>> = {
   'post /projects/{project_id}/db/migrations': {
     migrations: [{ version: '001', name: 'rooms', sql: 'create table rooms (number integer primary key)' }],
   },
+  'post /projects/{project_id}/branches': { name: 'PR 12' },
   'post /projects/{project_id}/db/shadow': {
     migrations: [{ name: '001_rooms', sql: 'create table rooms (number integer primary key)' }],
   },

@@ -21,7 +21,7 @@ import { projectProvision } from '#queues/project-provision.ts';
 import { type InProject, type SignedIn, inProject, signedInWith } from '../access.ts';
 import { requireOrganization } from '../auth/authenticate.ts';
 import type { Call } from '../call.ts';
-import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
+import { type Endpoint, type JobEnd, endpoint, jobEndpoint } from '../endpoint.ts';
 import { id, instant, name, namedObject, orgId, page, plan, shownOnce } from '../fields.ts';
 import { finishDeletion } from '../project-deletion.ts';
 import { restUrl } from '#api/http/rest-url.ts';
@@ -32,7 +32,7 @@ export const slug = z.string().regex(/^[a-z][a-z0-9_]{0,30}$/, {
   error: 'must begin with a letter a-z and go on with at most 30 letters a-z, digits or underscores',
 });
 
-const project = namedObject('Project', {
+export const project = namedObject('Project', {
   id,
   ref: z.string(),
   name: z.string(),
@@ -44,10 +44,12 @@ const project = namedObject('Project', {
   rest_url: z.string(),
   exposed_schemas: z.array(z.string()).describe('Beside public, which the data API always serves.'),
   statement_timeouts: z.object({ anon: z.int(), authenticated: z.int(), secret: z.int() }).describe('In ms.'),
+  branch_of: id.nullable().describe('The project that this is a branch of.'),
+  expires_at: instant.nullable().describe('When a branch is deleted.'),
   created_at: instant,
 });
 
-const created = namedObject('ProjectWithKeys', {
+export const created = namedObject('ProjectWithKeys', {
   ...project.shape,
   api_key: shownOnce(z.string()).describe('The secret key. It appears here only.'),
   publishable_key: shownOnce(z.string()).describe('For browsers: bound by row-level security. It appears here only.'),
@@ -94,7 +96,7 @@ const exposeSchemas = async (
 
 const projectPath = z.object({ project_id: id });
 
-const shown = (row: Project, call: Pick<Call<SignedIn>, 'deps' | 'baseUrl'>): z.output<typeof project> => ({
+export const shown = (row: Project, call: Pick<Call<SignedIn>, 'deps' | 'baseUrl'>): z.output<typeof project> => ({
   ...row,
   exposed_schemas: [...row.exposed_schemas],
   statement_timeouts: statementTimeoutsOf(row),
@@ -106,13 +108,13 @@ const organizationToCreateIn = async (call: Call<SignedIn>, orgId: string | unde
   return organization.id;
 };
 
-const roomOf = ({ user, deps }: Pick<Call<SignedIn>, 'user' | 'deps'>) => ({
+export const roomOf = ({ user, deps }: Pick<Call<SignedIn>, 'user' | 'deps'>) => ({
   userId: user.id,
   max: deps.config.PLINTH_FREE_PROJECTS_PER_ORG,
 });
 
 /** `My Blog` → `my_blog`, for callers who leave the slug to us. */
-const slugOf = (text: string): string =>
+export const slugOf = (text: string): string =>
   text
     .normalize('NFKD')
     .replaceAll(/\p{M}/gu, '')
@@ -121,6 +123,28 @@ const slugOf = (text: string): string =>
     .replace(/^[^a-z]+/, '')
     .slice(0, 31)
     .replace(/_+$/, '') || 'project';
+
+/** The answer to who has made a project: its keys are shown in it, once. */
+export const answerOfCreation = async (
+  { projectId, outcome, replayed }: JobEnd,
+  call: Call<SignedIn> | Call<InProject>,
+): Promise<z.output<typeof created> | z.output<typeof project>> => {
+  if (outcome.status !== 'succeeded') {
+    throw new ServiceError('provision_failed', 'The project’s database could not be made.', {
+      hint: 'Delete the project and try again.',
+      details: { project_id: projectId },
+    });
+  }
+  const row = await findProject(call.deps.db, projectId);
+  if (row === undefined || row.deleted_at !== null) throw notFound('project');
+  if (replayed) return shown(row, call);
+  const keys = await call.deps.db.transaction(async (tx) => {
+    const secret = await createApiKey(tx, projectId, { name: 'default', kind: 'secret', expiresAt: null });
+    const publishable = await createApiKey(tx, projectId, { name: 'default', kind: 'publishable', expiresAt: null });
+    return { api_key: secret.api_key, publishable_key: publishable.api_key };
+  }, actingAs(call.actor));
+  return { ...shown(row, call), ...keys };
+};
 
 const createEndpoint = jobEndpoint({
   method: 'post',
@@ -160,23 +184,7 @@ const createEndpoint = jobEndpoint({
       undo: (tx) => deleteProjectRow(tx, draft.id),
     };
   },
-  answer: async ({ projectId, outcome, replayed }, call) => {
-    if (outcome.status !== 'succeeded') {
-      throw new ServiceError('provision_failed', 'The project’s database could not be made.', {
-        hint: 'Delete the project and try again.',
-        details: { project_id: projectId },
-      });
-    }
-    const row = await findProject(call.deps.db, projectId);
-    if (row === undefined || row.deleted_at !== null) throw notFound('project');
-    if (replayed) return shown(row, call);
-    const keys = await call.deps.db.transaction(async (tx) => {
-      const secret = await createApiKey(tx, projectId, { name: 'default', kind: 'secret', expiresAt: null });
-      const publishable = await createApiKey(tx, projectId, { name: 'default', kind: 'publishable', expiresAt: null });
-      return { api_key: secret.api_key, publishable_key: publishable.api_key };
-    }, actingAs(call.actor));
-    return { ...shown(row, call), ...keys };
-  },
+  answer: answerOfCreation,
 });
 
 /** Projects (contract, section 2). */

@@ -159,7 +159,7 @@ const wasApplied = (known: ReadonlyMap<string, string>, { name, sql }: Migration
  * As text that a function executes: there several statements may stand, COPY has no client to talk to, and none of them
  * can end the transaction. The simple protocol would let a COMMIT through.
  */
-const runSql = async (client: ClientBase, sql: string): Promise<void> => {
+export const runSql = async (client: ClientBase, sql: string): Promise<void> => {
   await client.query(`do ${escapeLiteral(`begin execute ${escapeLiteral(sql)}; end`)}`);
 };
 

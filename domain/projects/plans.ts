@@ -46,6 +46,9 @@ export const quotasFrom = (config: QuotaConfig): Readonly<Record<Plan, Quotas>> 
   },
 });
 
+/** How many branches a project may have at a time. */
+export const maxBranches = { free: 2, pro: 10, enterprise: 50 } as const satisfies Readonly<Record<Plan, number>>;
+
 /** How many bytes the payloads of a project's waiting jobs may have, by plan. */
 export const waitingBytesFrom = (config: QuotaConfig): Readonly<Record<Plan, number>> => {
   const { free, pro, enterprise } = quotasFrom(config);

@@ -73,8 +73,11 @@ interface ProjectsOptions {
 export interface Projects {
   /** A new project's row, ready to insert. */
   readonly draft: (of: { orgId: string; name: string; slug: string; plan: Plan; createdBy: string }) => NewProject;
-  /** Makes what is missing of a project's database; its status becomes active, unless it was deleted meanwhile. */
-  readonly provision: (projectId: string) => Promise<{ dbName: string }>;
+  /**
+   * Makes what is missing of a project's database; its status becomes active, unless it was deleted meanwhile.
+   * @param fill what a new branch begins with; it may be called again after a run that died
+   */
+  readonly provision: (projectId: string, fill?: (branch: Project) => Promise<void>) => Promise<{ dbName: string }>;
   readonly provisionFailed: (projectId: string) => Promise<void>;
   /**
    * After a project was marked as deleted: locks everyone out, frees the database's name and cancels its jobs in
@@ -247,10 +250,12 @@ export const createProjects = (options: ProjectsOptions): Projects => {
     withShadow: shadowsWith(options, sealer),
     ...deletionWith(options, tenantDb),
     restore: (order) => restoreProject({ db, servers }, order),
-    provision: async (projectId) => {
+    provision: async (projectId, fill) => {
       const project = await findProject(db, projectId);
       if (project === undefined) throw new Error(`there is no project ${projectId}`);
       if (project.deleted_at === null) await provisionDatabase({ db, servers, sealer: sealer(project) }, project);
+      if (project.deleted_at === null && project.branch_of !== null && project.status !== 'active')
+        await fill?.(project);
       await setProjectStatus(db, projectId, ['creating', 'failed'], 'active');
       // Deleted before or meanwhile: what was made, by a run that died too, is put away again.
       await retireDatabase({ db, servers }, projectId);

@@ -41,6 +41,11 @@ export interface Project {
   readonly exposed_schemas: readonly string[];
   /** The time-outs that the project has set; the others are the default ones. */
   readonly statement_timeouts: Partial<StatementTimeouts>;
+  /** The project whose database this one began as a copy of; null: it is no branch. */
+  readonly branch_of: string | null;
+  /** The time at which a branch is deleted. */
+  readonly expires_at: Date | null;
+  readonly branch_rows: boolean;
   readonly created_at: Date;
   readonly updated_at: Date;
   readonly deleted_at: Date | null;
@@ -59,6 +64,9 @@ const names = [
   'data_key',
   'exposed_schemas',
   'statement_timeouts',
+  'branch_of',
+  'expires_at',
+  'branch_rows',
   'created_at',
   'updated_at',
   'deleted_at',
@@ -72,6 +80,15 @@ export interface NewProject extends Pick<
   'id' | 'ref' | 'org_id' | 'name' | 'slug' | 'plan' | 'db_name' | 'data_key'
 > {
   readonly created_by: string;
+  /** Left out: it is no branch. */
+  readonly branch?: Branching | undefined;
+}
+
+/** The options of a new branch. */
+interface Branching {
+  readonly of: string;
+  readonly hours: number;
+  readonly rows: boolean;
 }
 
 /**
@@ -80,8 +97,10 @@ export interface NewProject extends Pick<
  */
 export const insertProject = async (db: Queryable, project: NewProject): Promise<void> => {
   const placed = await db.query(
-    `insert into projects (id, ref, org_id, server_id, name, slug, plan, status, db_name, data_key, created_by)
-     select $1, $2, $3, s.id, $4, $5, $6, 'creating', $7, $8, $9
+    `insert into projects (id, ref, org_id, server_id, name, slug, plan, status, db_name, data_key, created_by,
+       branch_of, expires_at, branch_rows)
+     select $1, $2, $3, s.id, $4, $5, $6, 'creating', $7, $8, $9, $10::uuid, now() + make_interval(hours => $11::int),
+       coalesce($12::boolean, false)
      from database_servers s where s.accepts_projects order by s.created_at limit 1 returning id`,
     [
       project.id,
@@ -93,6 +112,9 @@ export const insertProject = async (db: Queryable, project: NewProject): Promise
       project.db_name,
       project.data_key,
       project.created_by,
+      project.branch?.of ?? null,
+      project.branch?.hours ?? null,
+      project.branch?.rows ?? null,
     ],
   );
   if (placed.length === 0) {
@@ -185,12 +207,31 @@ export const setProjectStatus = async (
   ]);
 };
 
-/** From here on the project is gone for everybody; its slug is free. */
+/** From here on the project is gone for everybody, with its branches; its slug is free. */
 export const markProjectDeleted = async (db: Queryable, id: string): Promise<void> => {
   await db.query(
-    `update projects set status = 'deleting', deleted_at = now(), updated_at = now() where id = $1 and deleted_at is null`,
+    `update projects set status = 'deleting', deleted_at = now(), updated_at = now() where (id = $1 or branch_of = $1) and deleted_at is null`,
     [id],
   );
+};
+
+/** The branches of a project, the newest first. */
+export const branchesOf = (db: Queryable, projectId: string): Promise<Project[]> =>
+  db.query<Project>(
+    `select ${projectColumns} from projects p where p.branch_of = $1 and p.deleted_at is null
+     order by p.created_at desc, p.id`,
+    [projectId],
+  );
+
+/** Deletes branches whose time is over. @returns how many */
+export const deleteExpiredBranches = async (db: Queryable, max: number): Promise<number> => {
+  const rows = await db.query(
+    `update projects set status = 'deleting', deleted_at = now(), updated_at = now()
+     where id in (select id from projects where expires_at < now() and deleted_at is null order by expires_at limit $1)
+     returning id`,
+    [max],
+  );
+  return rows.length;
 };
 
 export const deleteProjectRow = async (db: Queryable, id: string): Promise<void> => {
@@ -210,12 +251,15 @@ export const markProjectRetired = async (db: Queryable, id: string): Promise<voi
 };
 
 /**
- * Deleted projects whose time is over. In no order, as above. Their webhooks and deliveries go before them, in steps.
+ * Deleted projects whose time is over. In no order, as above. Their webhooks and deliveries go before them, in steps, and
+ * so do their branches, which are kept no longer than it takes to retire them.
  */
 export const projectsToPurge = (db: Queryable, days: number, limit: number): Promise<Project[]> =>
   db.query<Project>(
     `select ${projectColumns} from projects p
-     where p.deleted_at < now() - make_interval(days => $1)
+     where p.deleted_at < now() - make_interval(days => case when p.branch_of is null then $1 else 0 end)
+       and (p.branch_of is null or p.retired_at is not null)
+       and not exists (select from projects b where b.branch_of = p.id)
        and not exists (select from webhooks w where w.project_id = p.id) order by random() limit $2`,
     [days, limit],
   );

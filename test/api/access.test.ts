@@ -169,6 +169,13 @@ const snippetFor = async (): Promise<string> => {
   return String(mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/snippets`, body)).body.id);
 };
 
+/** A branch that may be lost. */
+const branchFor = async (): Promise<string> =>
+  String(
+    mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/branches`, { name: uniqueName('branch') })).body
+      .id,
+  );
+
 type Values = Readonly<Record<string, () => Promise<string> | string>>;
 
 /** The value of a parameter for any endpoint. */
@@ -178,6 +185,7 @@ const valuesOf: Values = {
   job_id: jobFor,
   type: () => 'function.invoke',
   key_id: keyFor,
+  branch_id: branchFor,
   cid: () => scheduleFor(asOwner, scene.project.id),
   provider: () => providerFor(asOwner, scene.project.id),
   webhook_id: () => webhookFor(asOwner, scene.project.id),

@@ -1,14 +1,18 @@
+import { fillBranch } from '#domain/database/branch.ts';
 import type { Projects } from '#domain/projects/projects.ts';
+import type { Queryable } from '#lib/control-db.ts';
 import type { Processor } from '../processor.ts';
 
-/** Makes a project's database; given up, the project says so. */
+/** Makes a project's database, and what a branch begins with; given up, the project says so. */
 export const projectProvisionProcessor = ({
+  db,
   projects,
 }: {
-  readonly projects: Pick<Projects, 'provision' | 'provisionFailed'>;
+  readonly db: Queryable;
+  readonly projects: Pick<Projects, 'provision' | 'provisionFailed' | 'tenantDb'>;
 }): Processor => ({
   run: async (_data, { projectId }) => {
-    const { dbName } = await projects.provision(projectId);
+    const { dbName } = await projects.provision(projectId, (branch) => fillBranch({ db, projects }, branch));
     return { status: 'succeeded', result: JSON.stringify({ db_name: dbName }), error: null };
   },
   giveUp: async (_error, { projectId }) => {

@@ -66,8 +66,8 @@ const inSnapshot = async <T>(
 
 const statementsOf = (items: readonly Item[]): string => items.map(({ sql }) => `${sql};`).join('\n\n');
 
-/** The statements that recreate a project's schema, each after its dependencies. */
-const generateSchema = async (catalog: Catalog): Promise<string> => {
+/** The statements that recreate a schema, each after its dependencies: those that stand before the rows, and the others. */
+const itemsOf = async (catalog: Catalog): Promise<{ making: readonly Item[]; closing: readonly Item[] }> => {
   const tables = await tableItems(catalog);
   const items = [
     ...(await relationItems(catalog)),
@@ -77,7 +77,6 @@ const generateSchema = async (catalog: Catalog): Promise<string> => {
   ];
   const aliases = [...tables.aliases, ...(await read<Alias>(catalog, aliasesSql))];
   const dependencies = await read<Dependency>(catalog, dependenciesSql);
-  const leftOut = await read<{ name: string }>(catalog, leftOutSql);
   const closing = items
     .filter(({ rank }) => rank >= ranks.ownedBy)
     .toSorted((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : 1));
@@ -86,6 +85,23 @@ const generateSchema = async (catalog: Catalog): Promise<string> => {
     dependencies,
     aliases,
   );
+  return { making, closing };
+};
+
+/** The statements of a schema as parts of a copy. */
+export interface SchemaParts {
+  readonly preamble: string;
+  /** Tables and what they need; their rows may come after these. */
+  readonly before: readonly string[];
+  /** Keys, indexes, triggers, policies, grants. */
+  readonly after: readonly string[];
+  /** The numbers of the schemas that are the project's. */
+  readonly schemas: readonly number[];
+}
+
+const generateSchema = async (catalog: Catalog): Promise<string> => {
+  const { making, closing } = await itemsOf(catalog);
+  const leftOut = await read<{ name: string }>(catalog, leftOutSql);
   const missing = leftOut.map(({ name }) => `-- Not included: ${name.replaceAll(/[\r\n]/g, ' ')}\n`).join('');
   return `${missing}${statementsOf([...making, ...closing])}\n`;
 };
@@ -118,6 +134,13 @@ const watched = async <T>(
   }
 };
 
+const readSchema = <T>(tenantDb: SchemaDb, projectId: string, work: (catalog: Catalog) => Promise<T>): Promise<T> =>
+  tenantDb.use(projectId, 'owner', (client) =>
+    watched(tenantDb, { projectId, client }, () => inSnapshot(client, timeoutMs, work)).catch((error: unknown) => {
+      throw failed(error);
+    }),
+  );
+
 /**
  * The schema of a project's database as SQL that recreates it in an empty project: all but rows, owners and the
  * platform's own objects. The same schema gives the same text on every installation; what it leaves out stands at the
@@ -125,13 +148,31 @@ const watched = async <T>(
  * @throws {DataError} 57014 after 30 s
  * @throws {ServiceError} `payload_too_large` over 32 MB
  */
-export const dumpSchema = (tenantDb: SchemaDb, projectId: string): Promise<string> =>
-  tenantDb.use(projectId, 'owner', async (client) => {
-    const work = (): Promise<string> =>
-      inSnapshot(client, timeoutMs, async (catalog) => `${preamble}\n\n${await generateSchema(catalog)}`);
-    const sql = await watched(tenantDb, { projectId, client }, work).catch((error: unknown) => {
-      throw failed(error);
-    });
-    if (Buffer.byteLength(sql) > maxBytes) throw tooLarge();
-    return sql;
+export const dumpSchema = async (tenantDb: SchemaDb, projectId: string): Promise<string> => {
+  const sql = await readSchema(
+    tenantDb,
+    projectId,
+    async (catalog) => `${preamble}\n\n${await generateSchema(catalog)}`,
+  );
+  if (Buffer.byteLength(sql) > maxBytes) throw tooLarge();
+  return sql;
+};
+
+/**
+ * The same in parts, between which the rows of a copy have their place.
+ * @throws as `dumpSchema`
+ */
+export const dumpSchemaParts = async (tenantDb: SchemaDb, projectId: string): Promise<SchemaParts> => {
+  const parts = await readSchema(tenantDb, projectId, async (catalog) => {
+    const { making, closing } = await itemsOf(catalog);
+    return {
+      preamble,
+      before: making.map(({ sql }) => sql),
+      after: closing.map(({ sql }) => sql),
+      schemas: catalog.schemas,
+    };
   });
+  const length = [...parts.before, ...parts.after].reduce((sum, sql) => sum + Buffer.byteLength(sql), 0);
+  if (length > maxBytes) throw tooLarge();
+  return parts;
+};

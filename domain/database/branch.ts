@@ -1,0 +1,143 @@
+import type { ClientBase } from 'pg';
+import type { Projects } from '#domain/projects/projects.ts';
+import { type Project, findProject } from '#domain/projects/store.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { type Fence, inFence } from './console/fence.ts';
+import { runSql } from './migrations.ts';
+import { type SchemaParts, dumpSchema, dumpSchemaParts } from './schema-sql/schema-sql.ts';
+import { insertsOf } from './script/copied-rows.ts';
+
+/*
+ * A branch begins with the schema of its parent, and with its rows when they were asked for. It is a copy by statements,
+ * made in one transaction as the branch's own owner: a copy of the files would need an empty parent without sessions,
+ * and its objects would be another project's.
+ */
+
+/** Rows are copied by statements, some 20 MB a second. */
+export const maxBranchBytes = 100 * 1024 * 1024;
+
+const copyTimeoutMs = 100_000;
+const rowsAtOnce = 500;
+
+export interface BranchDeps {
+  readonly db: Queryable;
+  readonly projects: Pick<Projects, 'tenantDb'>;
+}
+
+const tables = `
+  select c.oid::regclass::text as name,
+    (select string_agg(quote_ident(a.attname), ', ' order by a.attnum) from pg_attribute a
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns
+  from pg_class c
+  where c.relkind = 'r' and c.relnamespace = any ($1::oid[])
+    and not exists (select from pg_depend e where e.classid = 'pg_class'::regclass and e.objid = c.oid and e.deptype = 'e')
+  order by 1`;
+
+const sequences = `
+  select c.oid::regclass::text as name, s.last_value::text as value
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    join pg_sequences s on s.schemaname = n.nspname and s.sequencename = c.relname
+  where c.relkind = 'S' and c.relnamespace = any ($1::oid[]) and s.last_value is not null order by 1`;
+
+interface Table {
+  readonly name: string;
+  readonly columns: string | null;
+}
+
+/** Values as the server writes them. A cast to text would not do: the project may have made one of its own. */
+const asWritten = { getTypeParser: () => (value: string) => value };
+
+/** Reads the rows by a cursor. */
+const copyTable = async (from: ClientBase, to: ClientBase, { name, columns }: Table): Promise<void> => {
+  if (columns === null) return;
+  await from.query(`declare rows_of_branch no scroll cursor for select ${columns} from only ${name}`);
+  for (;;) {
+    const { rows } = await from.query<(string | null)[]>({
+      text: `fetch ${rowsAtOnce} from rows_of_branch`,
+      rowMode: 'array',
+      types: asWritten,
+    });
+    for (const insert of insertsOf({ target: `${name} (${columns})`, rows })) await to.query(insert.sql, insert.values);
+    if (rows.length < rowsAtOnce) break;
+  }
+  await from.query('close rows_of_branch');
+};
+
+const fenceOf = (projectId: string): Fence => ({
+  projectId,
+  role: 'owner',
+  timeoutMs: copyTimeoutMs,
+  signal: new AbortController().signal,
+});
+
+/**
+ * The rows of one moment. As the project's own role, in a fence: nothing that it made runs as the platform.
+ */
+const copyRows = (deps: BranchDeps, parent: Project, to: ClientBase, schemas: readonly number[]): Promise<void> =>
+  inFence(deps.projects.tenantDb, fenceOf(parent.id), async (from) => {
+    // Where a policy would hide rows from the owner, too, it is an error and not a part of the rows.
+    await from.query(
+      `begin isolation level repeatable read read only; set local search_path = ''; set local row_security = off`,
+    );
+    const found = await from.query<Table>(tables, [schemas]);
+    for (const table of found.rows) await copyTable(from, to, table);
+    const last = await from.query<{ name: string; value: string }>(sequences, [schemas]);
+    for (const { name, value } of last.rows) {
+      await to.query('select pg_catalog.setval($1::pg_catalog.regclass, $2::pg_catalog.int8, true)', [name, value]);
+    }
+    await from.query('rollback');
+  });
+
+/** Users are not copied: a reference to one holds for the rows that come. */
+const toUsers = /^(alter table [\s\S]* foreign key [\s\S]* references auth\.users\b[\s\S]*)$/i;
+
+const afterRows = ({ after }: SchemaParts): string =>
+  after.map((sql) => (toUsers.test(sql) && !/ not valid$/i.test(sql) ? `${sql} not valid;` : `${sql};`)).join('\n\n');
+
+interface Recorded {
+  readonly name: string;
+  readonly checksum: string;
+  readonly duration_ms: number;
+}
+
+const refreshAll = `do $$ declare name text; begin
+  for name in select c.oid::regclass from pg_class c where c.relkind = 'm' and c.relispopulated
+    and pg_get_userbyid(c.relowner) = current_user loop
+    execute format('refresh materialized view %s', name);
+  end loop; end $$`;
+
+const fill = async (
+  deps: BranchDeps,
+  { parent, branch, parts, recorded }: { parent: Project; branch: Project; parts: SchemaParts; recorded: Recorded[] },
+  client: ClientBase,
+): Promise<void> => {
+  await client.query('begin');
+  await runSql(client, `${parts.preamble}\n${parts.before.map((sql) => `${sql};`).join('\n')}`);
+  if (branch.branch_rows) await copyRows(deps, parent, client, parts.schemas);
+  await runSql(client, branch.branch_rows ? afterRows(parts) : parts.after.map((sql) => `${sql};`).join('\n'));
+  if (branch.branch_rows) await client.query(refreshAll);
+  for (const { name, checksum, duration_ms } of recorded) {
+    await client.query('select plinth_migrations.record($1, $2, $3)', [name, checksum, duration_ms]);
+  }
+  await client.query('commit');
+};
+
+/**
+ * Copies the parent's schema into a new branch, and its rows when the branch was made so: all of it or nothing. A branch
+ * that has a schema has it all, from a run that died after it.
+ */
+export const fillBranch = async (deps: BranchDeps, branch: Project): Promise<void> => {
+  const { db, projects } = deps;
+  const parent = branch.branch_of === null ? undefined : await findProject(db, branch.branch_of);
+  if (parent === undefined || parent.deleted_at !== null) throw new Error('the project of a branch is deleted');
+  const present = await dumpSchema(projects.tenantDb, branch.id);
+  const parts = await dumpSchemaParts(projects.tenantDb, parent.id);
+  if (present.trim() !== parts.preamble.trim()) return;
+  const recorded = await projects.tenantDb.use(parent.id, 'reader', async (client) => {
+    const sql = 'select name, checksum, duration_ms from plinth_migrations.applied order by position';
+    return (await client.query<Recorded>(sql)).rows;
+  });
+  await inFence(projects.tenantDb, fenceOf(branch.id), (client) =>
+    fill(deps, { parent, branch, parts, recorded }, client),
+  );
+};
