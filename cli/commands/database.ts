@@ -1,4 +1,5 @@
 import type { Register } from '../cli.ts';
+import { createBranch, deleteBranch, listBranches } from './database/branch.ts';
 import { diff } from './database/diff.ts';
 import { dump } from './database/dump.ts';
 import { create, push } from './database/migrations.ts';
@@ -7,6 +8,20 @@ import { psql } from './database/psql.ts';
 import { reset } from './database/reset.ts';
 import { seed } from './database/seed.ts';
 import { status } from './database/status.ts';
+
+const registerBranches: Register = (db, act) => {
+  const branch = db
+    .command('branch')
+    .description('copies of the project for a pull request, with keys of their own and an end');
+  branch
+    .command('create <name>')
+    .description('make a branch with the schema of the project')
+    .option('--hours <hours>', 'delete it after so many', '72')
+    .option('--rows', 'copy the rows of all tables, too; never users, files and secrets')
+    .action(act(createBranch));
+  branch.command('list').description('print the branches').action(act(listBranches));
+  branch.command('delete <branch>').description('delete a branch with its database').action(act(deleteBranch));
+};
 
 export const registerDatabase: Register = (program, act) => {
   const db = program.command('db').description('the schema and the data of the project');
@@ -54,6 +69,7 @@ export const registerDatabase: Register = (program, act) => {
     .option('-c, --command <sql>', 'run this')
     .option('-f, --file <file>', 'run what is in that file')
     .action(act(psql));
+  registerBranches(db, act);
   db.command('types')
     .description('print the types of the tables for TypeScript, as supabase-js takes them')
     .option('-o, --output <file>', 'write them there')

@@ -145,6 +145,26 @@ test('statements come from an option, a file and standard input; a wrong one is 
   );
 });
 
+test('a branch is made, used by its ref, listed and deleted', async (t) => {
+  const { bench, project } = await open('create table guests (id int primary key); insert into guests values (7);');
+  const made = await bench.json(['db', 'branch', 'create', 'PR 12', '--rows', '--hours', '2']);
+  t.is(made.code, 0, made.stderr);
+  t.is(made.value.branch_of, project.id);
+  const of = ['--project', made.value.ref];
+  const { value } = await bench.json(['db', 'psql', '-c', 'delete from guests returning id', ...of]);
+  t.deepEqual(value.rows, [{ id: 7 }]);
+  t.deepEqual(await query(bench, 'select id from guests'), [{ id: 7 }], 'the project is as it was');
+  t.regex((await bench.run(['db', 'branch', 'list'])).stdout, /PR 12/);
+  const none = await bench.run(['db', 'branch', 'delete', 'PR 13', '--yes']);
+  t.is(none.code, 4);
+  t.regex(none.stderr, /PR 12/);
+  t.is((await bench.run(['db', 'branch', 'delete', 'PR 12'])).code, 2, 'nobody can be asked');
+  t.is((await bench.run(['db', 'branch', 'delete', 'PR 12', '--yes'])).code, 0);
+  t.deepEqual((await bench.json(['db', 'branch', 'list'])).value, []);
+  t.is((await bench.run(['db', 'psql', '-c', 'select 1', ...of])).code, 4);
+  for (const bad of ['0', '721', 'x']) t.is((await bench.run(['db', 'branch', 'create', 'x', '--hours', bad])).code, 2);
+});
+
 test('numbers that JavaScript cannot hold are read as their text', (t) => {
   t.deepEqual(parseExact('{"a":9007199254740993,"b":"1.10","c":[1,-2.5,1.10,1e400],"d\\"1":true}'), {
     a: '9007199254740993',

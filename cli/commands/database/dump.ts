@@ -49,7 +49,10 @@ const rowsOf = async function* (
   table: TableShape,
   columns: readonly string[],
 ): AsyncGenerator<string> {
-  const values = columns.map((name) => `${quoted(name)}::text`).join(', ');
+  // As the type writes itself: the project may have made another cast to text.
+  const values = columns
+    .map((name) => `case when ${quoted(name)} is distinct from null then pg_catalog.format('%s', ${quoted(name)}) end`)
+    .join(', ');
   let [after, size] = ['(0,0)', most];
   for (;;) {
     const sql = `select ctid::text as at, array[${values}]::text[] as row from only ${keyOf(table.schema, table.name)}
