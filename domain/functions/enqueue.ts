@@ -1,6 +1,6 @@
 import { requireRoom, requireWaitingBytes, type WaitingBytes } from '#domain/jobs/accept.ts';
 import { admitKeyed } from '#domain/jobs/concurrency.ts';
-import { type NewJobRow, type Starter, insertJobs } from '#domain/jobs/store.ts';
+import { type NewJobRow, type Starter, insertAlikeJobs } from '#domain/jobs/store.ts';
 import { type Debounced, replaceDebounced } from '#domain/jobs/debounce.ts';
 import { type Released, releaseHeld } from '#domain/jobs/flow.ts';
 import { claimUniqueKeys } from '#domain/jobs/unique-keys.ts';
@@ -198,7 +198,7 @@ export const enqueue = async (
     fn.debounce_ms === null ? await claimed(db, fn.id, jobs, asRow) : await debounced(db, fn.id, jobs, asRow);
   await requireRoom(db, { type: functionInvoke.type, projectId: project.id }, rows.length, limits.waitingJobs);
   await requireWaitingBytes(db, limits.waitingBytes, project.id, rows);
-  const taken = await insertJobs(db, rows);
+  const taken = await insertAlikeJobs(db, rows);
   if (taken.size < rows.length) throw capExceeded(limits.caps[project.plan]);
   const admissions = admissionsOf(project.id, rows, taken);
   return { enqueued, admissions: isHolding(fn) ? { ...admissions, heldBy: fn.id } : admissions };
