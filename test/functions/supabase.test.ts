@@ -140,6 +140,7 @@ test('supabase-js invokes functions with every method and every type of body tha
     [{ a: 1 }, { payload: { a: 1 }, type: 'application/json', text: '{"a":1}' }],
     ['text', { payload: 'text', type: 'text/plain', text: 'text' }],
     [form, { payload: { a: '1' }, type: 'multipart/form-data', file: 'inside' }],
+    [new File(['file'], 'x.txt'), { payload: null, type: 'application/octet-stream', text: 'file' }],
     [new Blob(['blob']), { payload: null, type: 'application/octet-stream', text: 'blob' }],
     [bytes.buffer, { payload: null, type: 'application/octet-stream', text: 'bytes' }],
   ] as const) {
@@ -151,6 +152,18 @@ test('supabase-js invokes functions with every method and every type of body tha
   }
   const { data } = await functions.invoke(`${one.fn.slug}/below?x=1`, { method: 'GET' });
   t.like(data, { method: 'GET', payload: null, text: '' });
+});
+
+// A stream is none: supabase-js makes the JSON text `{}` of it.
+test('supabase-js sends bytes of a type that its caller names', async (t) => {
+  const one = await scene(requested);
+  const { functions } = clientOf(one, one.project.publishableKey);
+  const headers = { 'Content-Type': 'text/csv' };
+  for (const body of [new TextEncoder().encode('1,2').buffer, new Blob(['1,2']), new File(['1,2'], 'x.csv'), '1,2']) {
+    const { data, error } = await functions.invoke(one.fn.slug, { body, headers });
+    t.is(error, null);
+    t.like(data, { method: 'POST', type: 'text/csv', text: '1,2' }, body.constructor.name);
+  }
 });
 
 test('supabase-js reads what a function answers by its type', async (t) => {
