@@ -13,7 +13,7 @@ import { createAuthDb } from '#domain/end-users/auth-db.ts';
 import { sweepFlagSchedules } from '#domain/flags/schedules.ts';
 import { sweepFlagStats } from '#domain/flags/usage.ts';
 import { sweepEndUsers } from '#domain/end-users/sweep.ts';
-import { sweepScheduleRuns } from '#domain/cron/store.ts';
+import { sweepScheduleRuns } from '#domain/cron/runs.ts';
 import { deleteOldEmails } from '#domain/email/email.ts';
 import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.ts';

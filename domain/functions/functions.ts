@@ -2,7 +2,7 @@
  * Functions. This file has what members and callers do with them: deploy, change, invoke, run again. store.ts has the
  * rows of functions and their versions; files.ts checks several files; compiler.ts compiles JavaScript in processes of
  * its own by compile.ts and bundle.ts (places.ts keeps its lines), and python.ts checks Python; handler-names.ts refuses
- * code without its handler. run-report.ts makes a run's answer and record; invocations.ts reads these records; stored.ts
+ * code without its handler. runnables.ts reads versions for workers; run-report.ts makes a run's answer and record; invocations.ts reads these records; stored.ts
  * measures what a project stores. env-vars.ts has the variables of a function, project-env.ts those that all functions of
  * a project share.
  */
@@ -28,9 +28,8 @@ import {
 import { type FlowControl, isControlled } from '#queues/flow-control.ts';
 import type { RetryPolicy } from '#queues/retry-policy.ts';
 import type { Gate } from '#queues/gate/types.ts';
-import { type EnvVars, mergeEnvVars, openEnvVars } from './env-vars.ts';
+import { mergeEnvVars } from './env-vars.ts';
 import { givenTo } from './invocations.ts';
-import { openProjectEnv } from './project-env.ts';
 import {
   type FunctionAccess,
   type FunctionRow,
@@ -40,7 +39,6 @@ import {
   countForNew,
   deleteFunction,
   findFunction,
-  findRunnable,
   insertFunction,
   isKept,
   lockFunction,
@@ -174,6 +172,8 @@ export interface FunctionVersions {
 }
 
 const maxRecalled = 20_000;
+/** The statement that inserts a job checks that the version still is the present one. */
+const rememberedMs = 5000;
 
 /** Every method throws {ServiceError} `not_found`. */
 export const createFunctionVersions = (db: Queryable): FunctionVersions => {
@@ -397,78 +397,6 @@ export const isPublic = async (versions: FunctionVersions, projectId: string, sl
     throw error;
   });
   return found?.access === 'public';
-};
-
-/** One version, ready to run. */
-interface Runnable {
-  readonly language: Language;
-  readonly compiled: string;
-  /** Path of the file with the handler; null: what runs is one text. */
-  readonly entryFile?: string | null;
-  readonly entryPoint: string;
-  readonly timeoutMs: number;
-  readonly memoryMib: number;
-  /** The variables of the project, and those of the function, which override them. */
-  readonly env: EnvVars;
-  /** Which state of the project's variables that is. */
-  readonly envVersion: number;
-  /** A run that breaks off before its first step is continued, too. */
-  readonly hasSteps?: boolean;
-}
-
-/** @param envVersion the version of the project's variables that the run must have, or a later one */
-export type LoadRunnable = (functionId: string, version: number, envVersion: number) => Promise<Runnable | undefined>;
-
-const cacheBytes = 64 * 1024 * 1024;
-/** A version never changes, but its function is deleted. */
-const rememberedMs = 5000;
-
-/** In memory, roughly: two bytes a character, and what each text and the object cost. */
-const sizeOf = ({ compiled, env }: Runnable): number =>
-  Object.entries(env).reduce((sum, [name, value]) => sum + (name.length + value.length) * 2 + 64, 1024) +
-  compiled.length * 2;
-
-/**
- * Reads versions for a worker and remembers them for 5 s; one of a deleted function runs no longer than that. Variables
- * of the project that are older than the run asks for are read again.
- * @param clock milliseconds, for its age
- */
-export const createRunnableLoader = (
-  db: Queryable,
-  sealerOf: (project: { readonly id: string; readonly data_key: Buffer }) => Sealer,
-  clock: { readonly now: () => number } = performance,
-): LoadRunnable => {
-  const cache = new LRUCache<string, Runnable>({
-    maxSize: cacheBytes,
-    sizeCalculation: sizeOf,
-    ttl: rememberedMs,
-    ttlResolution: 0,
-    perf: clock,
-  });
-  return async (functionId, version, envVersion) => {
-    const key = `${functionId}:${version}`;
-    const present = cache.get(key);
-    if (present && present.envVersion >= envVersion) return present;
-    const row = await findRunnable(db, functionId, version);
-    if (row === undefined) return undefined;
-    const sealer = sealerOf({ id: row.project_id, data_key: row.data_key });
-    const runnable = {
-      language: row.language,
-      compiled: row.compiled,
-      entryFile: row.language === 'python' ? row.entrypoint : null,
-      entryPoint: row.entry_point,
-      timeoutMs: row.timeout_ms,
-      memoryMib: row.memory_mb,
-      env: {
-        ...openProjectEnv(sealer, row.project_id, row.shared_sealed),
-        ...openEnvVars(sealer, functionId, row.env_sealed),
-      },
-      envVersion: row.env_version,
-      hasSteps: row.has_steps,
-    };
-    cache.set(key, runnable);
-    return runnable;
-  };
 };
 
 const requireKept = async (db: Queryable, functionId: string, version: number): Promise<number> => {

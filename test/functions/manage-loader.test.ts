@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createRunnableLoader } from '#domain/functions/functions.ts';
+import { createRunnableLoader } from '#domain/functions/runnables.ts';
 import type { RunnableRow } from '#domain/functions/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';

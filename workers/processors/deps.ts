@@ -1,7 +1,7 @@
 import type { Gateway } from '#domain/ai/gateway/types.ts';
 import type { ChangeListeners } from '#domain/database/database.ts';
 import type { Transports } from '#domain/email/transports.ts';
-import type { LoadRunnable } from '#domain/functions/functions.ts';
+import type { LoadRunnable } from '#domain/functions/runnables.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { RepeatableOrder } from '#domain/functions/enqueue-once.ts';
 import type { ControlDb } from '#lib/control-db.ts';

@@ -6,7 +6,7 @@ import {
   reportOf,
 } from '#domain/functions/run-report.ts';
 import type { DataCaller } from '#domain/data-api/data-api.ts';
-import type { LoadRunnable } from '#domain/functions/functions.ts';
+import type { LoadRunnable } from '#domain/functions/runnables.ts';
 import type { Language } from '#domain/functions/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';

@@ -1,4 +1,4 @@
-import type { LoadRunnable } from '#domain/functions/functions.ts';
+import type { LoadRunnable } from '#domain/functions/runnables.ts';
 import { recordSnapshot } from '#domain/functions/snapshots.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
