@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { invalidField } from '#domain/cron/expression.ts';
 import { misfireRules, overlapRules } from '#domain/cron/fires.ts';
-import { type RunRow, listRuns } from '#domain/cron/store.ts';
+import { type RunRow, listRuns } from '#domain/cron/runs.ts';
 import {
   type Schedule,
   createSchedule,

@@ -1,6 +1,6 @@
 /*
  * Schedules. This file has what members do with them: create, change, delete, run now. store.ts has the rows of
- * schedules and of their runs. expression.ts parses cron expressions and computes the next fire in any time zone.
+ * schedules, runs.ts those of their runs. expression.ts parses cron expressions and computes the next fire in any time zone.
  * tick.ts runs once a second in each system worker: it locks what is due, and fires.ts decides which fires start,
  * wait or are skipped.
  */
@@ -23,23 +23,19 @@ import {
   parseExpression,
   timeZoneNamed,
 } from './expression.ts';
+import { type RunRow, findRun, insertRuns, lastRuns, skipWaiting } from './runs.ts';
 import {
-  type RunRow,
   type ScheduleFields,
   type ScheduleRow,
   type Target,
   countForInsert,
   databaseTime,
   deleteSchedule,
-  findRun,
   findSchedule,
-  insertRuns,
   insertSchedule,
-  lastRuns,
   listSchedules,
   lockSchedule,
   replaceSchedule,
-  skipWaiting,
 } from './store.ts';
 import { startOf } from './fires.ts';
 

@@ -10,25 +10,27 @@ import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
 import { spacingMsOf } from './cron.ts';
 import {
+  type NewRun,
+  type RunChange,
+  changeWaiting,
+  emitLate,
+  emitMissed,
+  failRuns,
+  insertRuns,
+  oldestWaiting,
+} from './runs.ts';
+import {
   type Contents,
   type DueRow,
   type Facts,
   type Move,
-  type NewRun,
-  type RunChange,
   type Which,
-  changeWaiting,
   contentsOf,
-  emitLate,
-  emitMissed,
   factsOf,
-  failRuns,
   findDue,
-  insertRuns,
   lockDue,
   lockReleasable,
   moveOn,
-  oldestWaiting,
   park,
   putOff,
 } from './store.ts';

@@ -1,4 +1,4 @@
-import { sweepScheduleRuns } from '#domain/cron/store.ts';
+import { sweepScheduleRuns } from '#domain/cron/runs.ts';
 import { upcomingFires } from '#domain/ops/trouble.ts';
 import { tick } from '#domain/cron/tick.ts';
 import {
