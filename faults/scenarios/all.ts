@@ -8,6 +8,7 @@ import { redisScenarios } from './redis.ts';
 import { ruleScenarios } from './rules.ts';
 import { workerScenarios } from './workers.ts';
 import type { Scenario } from './scenario.ts';
+import { functionJobScenarios } from './function-jobs.ts';
 import { modelScenarios } from './models.ts';
 import { storageScenarios } from './storage.ts';
 import { stepScenarios } from './steps.ts';
@@ -30,4 +31,5 @@ export const scenarios: readonly Scenario[] = [
   ...storageScenarios,
   ...streamScenarios,
   ...stepScenarios,
+  ...functionJobScenarios,
 ];

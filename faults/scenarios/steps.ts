@@ -2,95 +2,40 @@ import { once } from 'node:events';
 import { type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { signUp } from '#bench/client.ts';
-import { createDataProject } from '#bench/data/scene.ts';
-import type { Child } from '../children.ts';
 import type { Scene } from '../scene.ts';
+import { type FunctionSite, notSucceeded, openFunctionSite, untilEnded } from './function-site.ts';
 import type { Scenario } from './scenario.ts';
 
 const runs = 6;
 const steps = 4;
 /** Two of them are of workers: a third, without a step in between, would be the last of a run (`poison`). */
 const maxKills = 6;
-const awayMs = 300;
 const maxWaitMs = 180_000;
 
-/** Each step calls the counter, which stands outside of all that is killed; between the second and third it sleeps. */
+/**
+ * Each step calls the counter, which stands outside of all that is killed, as does the code before the first one (0);
+ * between the second and third step it sleeps.
+ */
 const working = `exports.handler = async ({ run, url }, { step }) => {
+  const effect = (n) => async () => (await fetch(url + '/' + run + '/' + n, { method: 'POST' })).status;
+  await effect(0)();
   for (let n = 1; n <= ${steps}; n += 1) {
-    await step.run('step ' + n, async () => (await fetch(url + '/' + run + '/' + n, { method: 'POST' })).status);
+    await step.run('step ' + n, effect(n));
     if (n === 2) await step.sleep(500);
   }
   return run;
 }`;
 
-type Fault = 'worker' | 'redis' | 'postgres';
+type Fault = keyof FunctionSite['kill'];
 const faults: readonly Fault[] = ['worker', 'redis', 'postgres'];
 
-const killed = async (child: Child): Promise<void> => {
-  child.signal('SIGKILL');
-  await child.end;
-};
-
-/** An API and a worker, of which the worker is killed and started again, and what else is killed. */
-const openSite = async (scene: Scene) => {
-  const own = {
-    PLINTH_LOCAL: 'on',
-    PLINTH_RATE_LIMITS: 'off',
-    SANDBOX: 'best-effort',
-    PLINTH_EGRESS_ALLOW: '127.0.0.0/8',
-  };
-  let started = 0;
-  const start = async (file: string): Promise<Child> => {
-    started += 1;
-    const child = scene.start(`process-${started}`, file, { ...own, PORT: '0' });
-    await child.ready;
-    return child;
-  };
-  let worker = await start('workers/server.ts');
-  const api = await start('api/server.ts');
-  const url = `http://127.0.0.1:${api.port()}`;
-  const user = await signUp(url);
-  const project = await createDataProject(url, user);
-  const ask = async (path: string, body: object): Promise<unknown> => {
-    const answer = await fetch(`${url}/projects/${project.id}${path}`, {
-      method: 'POST',
-      headers: { ...user.headers },
-      body: JSON.stringify(body),
-    });
-    if (!answer.ok) throw new Error(await answer.text());
-    return answer.json();
-  };
-  const fields = { name: 'steps', language: 'javascript', code: working, timeout_ms: 60_000 };
-  const { id } = (await ask('/functions', fields)) as { id: string };
-  const server = async (name: 'redis' | 'postgres'): Promise<void> => {
-    await scene.stage.servers[name].end('SIGKILL');
-    await pause(awayMs);
-    await scene.stage.servers[name].start();
-  };
-  return {
-    enqueue: async (payloads: readonly object[]) => {
-      const { jobs } = (await ask(`/functions/${id}/jobs`, { payloads })) as { jobs: { job_id: string }[] };
-      return jobs.map(({ job_id: jobId }) => jobId);
-    },
-    kill: {
-      worker: async () => {
-        await killed(worker);
-        worker = await start('workers/server.ts');
-      },
-      redis: () => server('redis'),
-      postgres: () => server('postgres'),
-    } satisfies Record<Fault, () => Promise<void>>,
-  };
-};
-
-/** Counts the effects of steps, and reports each one before it answers. */
-const openCounter = async (onEffect: () => void) => {
+/** Counts effects, and reports each one before it answers. */
+const openCounter = async (onEffect: (key: string) => void) => {
   const effects = new Map<string, number>();
   const server: Server = createServer((request, response) => {
     const key = request.url ?? '';
     effects.set(key, (effects.get(key) ?? 0) + 1);
-    onEffect();
+    onEffect(key);
     response.end();
   });
   server.listen(0, '127.0.0.1');
@@ -99,19 +44,15 @@ const openCounter = async (onEffect: () => void) => {
   return { url: `http://127.0.0.1:${port}`, effects, close: () => server.close() };
 };
 
-/** Kills in turn, a moment after the effect of one step and before that of the next, whatever step that is. */
-const startKilling = (kill: Record<Fault, () => Promise<void>>) => {
+/** Kills what is next, a moment after an effect; one at a time. */
+const startKilling = (kill: FunctionSite['kill']) => {
   let kills = 0;
-  let [hasStarted, isBusy] = [false, false];
-  const begin = (): void => {
-    hasStarted = true;
-  };
+  let isBusy = false;
   const problems: string[] = [];
   let last: Promise<void> = Promise.resolve();
-  const onEffect = (): void => {
-    if (!hasStarted || isBusy || kills >= maxKills) return;
+  const strike = (fault: Fault): void => {
+    if (isBusy) return;
     isBusy = true;
-    const fault = faults[kills % faults.length] ?? 'worker';
     kills += 1;
     last = pause(Math.random() * 20)
       .then(kill[fault])
@@ -120,26 +61,7 @@ const startKilling = (kill: Record<Fault, () => Promise<void>>) => {
         isBusy = false;
       });
   };
-  return { begin, onEffect, kills: () => kills, settled: () => last, problems };
-};
-
-interface Ended {
-  readonly id: string;
-  readonly status: string;
-  readonly error_code: string | null;
-}
-
-const untilEnded = async (scene: Scene, ids: readonly string[]): Promise<readonly Ended[]> => {
-  const until = performance.now() + maxWaitMs;
-  for (;;) {
-    const rows = await scene.db
-      .query<Ended>('select id, status, error_code from jobs where id = any($1::uuid[])', [ids])
-      .catch(() => []);
-    const isOver =
-      rows.length === ids.length && rows.every(({ status }) => ['succeeded', 'failed', 'dead'].includes(status));
-    if (isOver || performance.now() > until) return rows;
-    await pause(500);
-  }
+  return { strike, kills: () => kills, settled: () => last, problems };
 };
 
 /** Each effect at least once, each step recorded once with a result, none skipped. */
@@ -152,45 +74,89 @@ const wrongSteps = async (
     `select name, count(*)::int as count from job_steps where status = 'succeeded' and job_id = any($1::uuid[]) group by name`,
     [ids],
   );
-  const expected = new Map(
-    [...Array.from({ length: steps }, (_, n) => `step ${n + 1}`), 'sleep'].map((name) => [name, runs]),
-  );
-  const wrong = [...expected].filter(([name, count]) => recorded.find((row) => row.name === name)?.count !== count);
-  const keys = Array.from({ length: runs * steps }, (_, n) => `/${Math.floor(n / steps)}/${(n % steps) + 1}`);
+  const expected = [...Array.from({ length: steps }, (_, n) => `step ${n + 1}`), 'sleep'];
+  const wrong = expected.filter((name) => recorded.find((row) => row.name === name)?.count !== ids.length);
+  const keys = ids.flatMap((_, run) => Array.from({ length: steps + 1 }, (_step, n) => `/${run}/${n}`));
   return [
-    ...wrong.map(([name]) => `${name} is not recorded ${runs} times`),
+    ...wrong.map((name) => `${name} is not recorded ${ids.length} times`),
     ...keys.filter((key) => !effects.has(key)).map((key) => `the effect of ${key} is missing`),
   ];
 };
 
-export const stepScenarios: readonly Scenario[] = [
-  {
-    name: 'steps',
-    did: `kill -9 of worker, Redis and Postgres in turn between the steps of ${runs} runs: each step is done at least once, recorded once and never skipped`,
-    isWitnessed: false,
-    restWithinMs: 120_000,
-    run: async (scene) => {
-      const site = await openSite(scene);
-      const killing = startKilling(site.kill);
-      const counter = await openCounter(killing.onEffect);
-      // A function is known to have steps by a run that had some.
-      const [first = ''] = await site.enqueue([{ run: 'first', url: counter.url }]);
-      await untilEnded(scene, [first]);
-      killing.begin();
-      scene.faultBegins();
-      const ids = await site.enqueue(Array.from({ length: runs }, (_, run) => ({ run, url: counter.url })));
-      const ended = await untilEnded(scene, ids);
-      await killing.settled();
-      scene.faultIsOver();
-      counter.close();
-      const done = [...counter.effects.values()].reduce((sum, count) => sum + count, 0) - steps;
-      scene.stage.print(`  ${killing.kills()} kills; ${runs * steps} steps had ${done} effects`);
-      const failed = ended.filter(({ status }) => status !== 'succeeded');
-      return [
-        ...killing.problems,
-        ...failed.map(({ id, status, error_code: code }) => `${id} is ${status} (${code})`),
-        ...(await wrongSteps(scene, ids, counter.effects)),
-      ];
-    },
+/** Without those of the code before the first step, which runs in each stretch. */
+const effectsOfSteps = (effects: ReadonlyMap<string, number>): number =>
+  [...effects].reduce((all, [key, count]) => all + (key.endsWith('/0') ? 0 : count), 0);
+
+const atRandom: Scenario = {
+  name: 'steps',
+  did: `kill -9 of worker, Redis and Postgres in turn between the steps of ${runs} runs: each step is done at least once, recorded once and never skipped`,
+  isWitnessed: false,
+  restWithinMs: 120_000,
+  run: async (scene) => {
+    const site = await openFunctionSite(scene);
+    const killing = startKilling(site.kill);
+    const counter = await openCounter(() => {
+      if (killing.kills() < maxKills) killing.strike(faults[killing.kills() % faults.length] ?? 'worker');
+    });
+    const fn = await site.deploy('steps', working);
+    scene.faultBegins();
+    const payloads = Array.from({ length: runs }, (_, run) => ({ run, url: counter.url }));
+    const ids = (await site.enqueue(fn, { payloads })).map(({ job_id: id }) => id);
+    const ended = await untilEnded(scene, ids, maxWaitMs);
+    await killing.settled();
+    scene.faultIsOver();
+    counter.close();
+    scene.stage.print(
+      `  ${killing.kills()} kills; ${runs * steps} steps had ${effectsOfSteps(counter.effects)} effects`,
+    );
+    return [...killing.problems, ...notSucceeded(ended), ...(await wrongSteps(scene, ids, counter.effects))];
   },
-];
+};
+
+/** The boundary before the first step, and that behind each one. */
+const boundaries = Array.from({ length: steps + 1 }, (_, n) => n);
+
+const atEach: Scenario = {
+  name: 'every boundary of steps',
+  did: `kill -9 of worker, Redis and Postgres, each of them once at each boundary between the steps of a run, before the first one and behind the last one too: ${boundaries.length * faults.length} runs one after the other, the first of which is the first of its function`,
+  isWitnessed: false,
+  restWithinMs: 120_000,
+  run: async (scene) => {
+    const site = await openFunctionSite(scene);
+    const killing = startKilling(site.kill);
+    let target: { readonly key: string; readonly fault: Fault } | null = null;
+    const counter = await openCounter((key) => {
+      if (key !== target?.key) return;
+      killing.strike(target.fault);
+      target = null;
+    });
+    const fn = await site.deploy('steps', working);
+    scene.faultBegins();
+    const ids: string[] = [];
+    const wrong: string[] = [];
+    for (const fault of faults) {
+      for (const n of boundaries) {
+        const run = ids.length;
+        target = { key: `/${run}/${n}`, fault };
+        const [job] = await site.enqueue(fn, { payload: { run, url: counter.url } });
+        const id = job?.job_id ?? '';
+        ids.push(id);
+        wrong.push(...notSucceeded(await untilEnded(scene, [id], maxWaitMs)));
+        await killing.settled();
+      }
+    }
+    scene.faultIsOver();
+    counter.close();
+    scene.stage.print(
+      `  ${killing.kills()} kills; ${ids.length * steps} steps had ${effectsOfSteps(counter.effects)} effects`,
+    );
+    return [
+      ...killing.problems,
+      ...wrong,
+      ...(killing.kills() < ids.length ? [`only ${killing.kills()} boundaries were struck`] : []),
+      ...(await wrongSteps(scene, ids, counter.effects)),
+    ];
+  },
+};
+
+export const stepScenarios: readonly Scenario[] = [atRandom, atEach];

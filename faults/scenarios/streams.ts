@@ -74,6 +74,12 @@ const openSite = async (scene: Scene) => {
         await pause(awayMs);
         await redis.start();
       },
+      postgres: async () => {
+        const { postgres } = scene.stage.servers;
+        await postgres.end('SIGKILL');
+        await pause(awayMs);
+        await postgres.start();
+      },
     },
   };
 };
@@ -170,7 +176,7 @@ const maxWaitSeconds = 60;
 export const streamScenarios: readonly Scenario[] = [
   {
     name: 'streams',
-    did: `${rounds} times kill -9 of worker, Redis and API at random moments, while ${readers} clients read streamed answers and one in ${leavesOneIn} leaves: an answer is whole or its connection breaks, and its invocation says why`,
+    did: `${rounds} times kill -9 of worker, Redis, API and Postgres at random moments, while ${readers} clients read streamed answers and one in ${leavesOneIn} leaves: an answer is whole or its connection breaks, and its invocation says why`,
     isWitnessed: false,
     run: async (scene) => {
       const site = await openSite(scene);

@@ -84,6 +84,25 @@ for (const [fault, begin] of Object.entries({
   });
 }
 
+for (const [fault, begin] of Object.entries({
+  refuses: () => faulty().postgres.refuse(),
+  hangs: () => faulty().postgres.hang(),
+})) {
+  test.serial(
+    `a streamed answer comes whole though Postgres ${fault} in its middle, and its end is recorded later`,
+    async (t) => {
+      t.timeout(longTestMs);
+      const scene = await sceneOf(faulty().client);
+      t.teardown(() => faulty().postgres.restore());
+      const answer = await read(faulty().base, scene, () => void begin());
+      t.deepEqual([answer.isWhole, answer.bytes], [true, parts * 1000]);
+      await faulty().postgres.restore();
+      t.is((await runOf(scene, answer.id)).status, 'success');
+      await until(async () => (await scene.client.call('GET', '/readyz')).status === 200);
+    },
+  );
+}
+
 const processes: PlatformProcess[] = [];
 const start = async (script: string): Promise<PlatformProcess & { readonly port: number }> => {
   const started = startProcess(path.join(root, script), environmentOf(platform().config));
