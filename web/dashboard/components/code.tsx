@@ -8,7 +8,7 @@ import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorState, type Extension, Prec } from '@codemirror/state';
 import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
-import { useEffect, useRef, useState } from 'react';
+import { type Ref, useEffect, useImperativeHandle, useRef, useState } from 'react';
 import { sdkCompletion } from './sdk-completion.ts';
 
 type CodeLanguage = 'sql' | 'javascript' | 'python';
@@ -28,6 +28,15 @@ interface CodeProps {
   readonly caret?: number | null;
   /** It can be read and copied, and not changed. */
   readonly isReadOnly?: boolean;
+  readonly handle?: Ref<CodeHandle>;
+}
+
+/** What a page asks of its editor. Places are counted in UTF-16 units. */
+export interface CodeHandle {
+  readonly text: () => string;
+  readonly selection: () => { readonly from: number; readonly to: number };
+  /** Puts the caret there, or selects up to `to`. */
+  readonly select: (from: number, to?: number) => void;
 }
 
 const highlighting = HighlightStyle.define([
@@ -58,6 +67,7 @@ export const Code = ({
   completions = none,
   caret = null,
   isReadOnly = false,
+  handle,
 }: CodeProps) => {
   const holder = useRef<HTMLDivElement>(null);
   const editor = useRef<EditorView | null>(null);
@@ -119,5 +129,15 @@ export const Code = ({
     view.dispatch({ selection: { anchor: Math.min(caret, view.state.doc.length) }, scrollIntoView: true });
     view.focus();
   }, [caret]);
+  useImperativeHandle(handle, () => ({
+    text: () => editor.current?.state.doc.toString() ?? value,
+    selection: () => editor.current?.state.selection.main ?? { from: 0, to: 0 },
+    select: (from, to = from) => {
+      const view = editor.current;
+      const end = view?.state.doc.length ?? 0;
+      view?.dispatch({ selection: { anchor: Math.min(from, end), head: Math.min(to, end) }, scrollIntoView: true });
+      view?.focus();
+    },
+  }));
   return <div className="code" ref={holder} />;
 };

@@ -81,6 +81,8 @@ const overscan = 4;
 /** Elements are at most 33 million px high in Chromium, and 17 in Firefox: above it the scroll bar is scaled. */
 const maxHeight = 15_000_000;
 const pageRows = 20;
+/** The grid is at least so high. */
+const minRows = 5;
 /** A copy of more cells would hold up the page. */
 const maxCopied = 200_000;
 const cellsType = 'application/x-plinth-cells';
@@ -382,6 +384,8 @@ export const Grid = (props: GridProps) => {
       className="grid"
       role="grid"
       tabIndex={0}
+      // A few rows need no grid of half a page.
+      style={{ height: `min(62vh, ${(Math.max(rowCount, minRows) + 1) * rowHeight + 20}px)` }}
       aria-label={label}
       aria-rowcount={rowCount + 1}
       aria-colcount={columns.length}
