@@ -68,6 +68,13 @@ export const groups: readonly Group[] = [
         page: page(async () => (await import('./jobs/jobs.tsx')).JobsPage),
       },
       {
+        label: 'Schedules',
+        icon: 'clock',
+        at: '/cron',
+        page: page(async () => (await import('./cron/schedules.tsx')).SchedulesPage),
+        below: { '/cron/:id': page(async () => (await import('./cron/schedule.tsx')).SchedulePage) },
+      },
+      {
         label: 'Webhooks',
         icon: 'webhooks',
         at: '/webhooks',
