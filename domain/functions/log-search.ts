@@ -27,6 +27,8 @@ export interface LogFilter {
   /** Left out: all. */
   readonly levels?: readonly LogLevel[] | undefined;
   readonly since?: Date | undefined;
+  /** Of runs that this request led to. Lines of runs that go on are found by it only when they are searched for. */
+  readonly requestId?: string | undefined;
 }
 
 interface LogSearch extends LogFilter {
@@ -104,7 +106,8 @@ const endedStep = stepOver(`
     octet_length(i.logs) as bytes,
     ($2::uuid is null or i.function_id = $2) and ($3::int is null or coalesce(i.log_levels, $3) & $3 <> 0) as passes
   from invocations i
-  where i.project_id = $1 and i.logs is not null and i.finished_at >= coalesce($5::timestamptz, '-infinity')
+  where i.project_id = $1 and i.logs is not null
+    and ($8::text is null or i.id in (select j.id from jobs j where j.request_id = $8)) and i.finished_at >= coalesce($5::timestamptz, '-infinity')
     and (i.finished_at, i.id) <=
       (coalesce(timestamptz 'epoch' + $6::bigint * interval '1 microsecond', 'infinity'), $7::uuid)
   order by i.finished_at desc, i.id desc limit ${maxRuns}`);
@@ -115,6 +118,7 @@ const runningStep = stepOver(`
     $2::uuid is null or (string_to_array(left(j.data, 200), '"'))[4]::uuid = $2 as passes
   from jobs j join job_log_parts p on p.job_id = j.id
   where j.project_id = $1 and j.type = 'function.invoke' and j.status = 'running' and j.id <= $7::uuid
+    and ($8::text is null or j.request_id = $8)
     and $3::int is not distinct from $3 and $5::timestamptz is not distinct from $5
     and $6::bigint is not distinct from $6
   group by j.id`);
@@ -125,7 +129,7 @@ const formsOf = (text: string): string[] => [...new Set([text, JSON.stringify(te
 const bitsOf = (levels: readonly LogLevel[]): number => levels.reduce((bits, level) => bits | levelBits[level], 0);
 
 /** Whether a line is one that a filter asks for. */
-export const fitsFilter = ({ text, functionId, levels, since }: LogFilter) => {
+export const fitsFilter = ({ text, functionId, levels, since, requestId }: LogFilter) => {
   const wanted = text?.toLowerCase();
   const forms = wanted === undefined ? [] : formsOf(wanted);
   const isFound = ({ message, fields }: LogLine): boolean => {
@@ -135,6 +139,7 @@ export const fitsFilter = ({ text, functionId, levels, since }: LogFilter) => {
   };
   return (line: ProjectLogLine): boolean =>
     (functionId === undefined || line.function_id === functionId) &&
+    (requestId === undefined || line.request_id === requestId) &&
     (levels === undefined || levels.includes(line.level)) &&
     (since === undefined || Date.parse(line.ts) >= since.getTime()) &&
     isFound(line);
@@ -159,6 +164,7 @@ const stepRows = (db: Queryable, projectId: string, search: LogSearch, from: Pla
     since ?? null,
     from.endedAt,
     from.id,
+    search.requestId ?? null,
   ];
   return db.query<RunRow>(from.endedAt === null ? runningStep : endedStep, values);
 };

@@ -119,7 +119,10 @@ export const listDeliveries = (
   }, inIndexOrder);
 };
 
-interface ProjectDeliveryFilter extends Omit<DeliveryFilter, 'offset'> {
+interface ProjectDeliveryFilter extends Omit<DeliveryFilter, 'offset' | 'status'> {
+  readonly statuses?: readonly DeliveryStatus[] | undefined;
+  /** A part of the event's name or of the error. */
+  readonly text?: string | undefined;
   readonly webhookId?: string | undefined;
   /** Only older deliveries than that one. */
   readonly before?: string | undefined;
@@ -133,11 +136,14 @@ const ofProject = (inner: string): string => `
   from webhooks w cross join lateral (${inner}) d
   where w.project_id = $1 and w.kind = 'http' and w.deleted_at is null and ($2::uuid is null or w.id = $2)`;
 
-const oneWebhook = `select * from webhook_deliveries d where d.webhook_id = w.id and ($3::text is null or d.status = $3)
+const oneWebhook = `select * from webhook_deliveries d where d.webhook_id = w.id and ($3::text[] is null or d.status = any ($3))
   and d.id < coalesce($5::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
   and ($6::timestamptz is null or d.created_at >= $6 and d.id >= $7::uuid)
   and ($8::timestamptz is null or d.created_at < $8 and d.id < $9::uuid)
+  and ($11::text is null or d.event ilike $11 or d.error ilike $11)
   order by d.id desc`;
+
+const pattern = (text: string): string => `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
 
 const latestOfProject = ofProject(`${oneWebhook} limit $10`);
 const latestWithEvent = ofProject(
@@ -162,10 +168,11 @@ const tooSlow = (error: unknown): unknown =>
 export const listProjectDeliveries = async (
   db: ControlDb,
   projectId: string,
-  { webhookId, status, event, before, limit, ...times }: ProjectDeliveryFilter,
+  { webhookId, statuses, event, before, text, limit, ...times }: ProjectDeliveryFilter,
 ): Promise<{ deliveries: ListedDelivery[]; next: string | null }> => {
-  const which = [projectId, webhookId ?? null, status ?? null, event ?? null, before ?? null];
-  const values = [...which, ...boundsOf(times), limit + 1];
+  const which = [projectId, webhookId ?? null, statuses ?? null, event ?? null, before ?? null];
+  const searched = text === undefined ? null : pattern(text);
+  const values = [...which, ...boundsOf(times), limit + 1, searched];
   const found = event === undefined ? `${latestOfProject} and $4::text is null` : latestWithEvent;
   const rows = await db
     .transaction(

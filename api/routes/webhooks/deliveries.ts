@@ -76,9 +76,10 @@ const allEndpoint = endpoint({
     deliveries: z.array(delivery),
     next: id.nullable().describe('For `before`; null at the end.'),
   }),
-  handle: async ({ query: { webhook_id: webhookId, ...query } }, { deps, project }) => {
+  handle: async ({ query: { webhook_id: webhookId, status, ...query } }, { deps, project }) => {
+    const statuses = status === undefined ? undefined : [status];
     const { deliveries, next } = await withSearch(project.id, () =>
-      listProjectDeliveries(deps.db, project.id, { ...query, webhookId }),
+      listProjectDeliveries(deps.db, project.id, { ...query, statuses, webhookId }),
     );
     return { deliveries: deliveries.map(shownDelivery), next };
   },

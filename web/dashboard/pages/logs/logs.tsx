@@ -1,64 +1,204 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useSearchParams } from 'wouter';
+import { type FormEvent, useEffect, useState } from 'react';
+import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
+import { type Filters, oneOf, useFilters } from '../../client/filters.ts';
 import { fieldOf } from '../../client/form.ts';
 import { useProject } from '../../client/project.ts';
+import type { Operations } from '../../client/types.ts';
 import { Failure } from '../../components/failure.tsx';
-import { LogLines } from '../../components/log-lines.tsx';
+
+type Query = NonNullable<Operations['GET /projects/{project_id}/logs']['query']>;
+type Line = Operations['GET /projects/{project_id}/logs']['answer']['logs'][number];
+type Source = Line['source'];
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
+const sources: Readonly<Record<Source, string>> = {
+  function: 'functions',
+  job: 'ends of jobs',
+  webhook: 'deliveries of webhooks',
+};
+const allSources = Object.keys(sources) as Source[];
+const pageSize = 100;
 
-/** The logs of all functions of the project, searched by text and level. */
-export const LogsPage = () => {
+/** The address of a line, the same for everybody who looks at it. */
+const keyOf = (line: Line): string =>
+  [line.source, line.invocation_id ?? line.job_id ?? line.delivery_id ?? '', line.line ?? 0].join('.');
+
+type Filter = Pick<Query, 'q' | 'level' | 'request_id'>;
+
+/** One source, page by page. A page that is shown is read again while it is the only one and nobody paused it. */
+const useSource = (source: Source, filter: Filter, { isOn, isPaused }: { isOn: boolean; isPaused: boolean }) => {
   const { project } = useProject();
-  const [search, setSearch] = useSearchParams();
-  const [q, level] = [search.get('q') ?? '', search.get('level') ?? ''];
-  const logs = useInfiniteQuery({
-    queryKey: ['logs', project.id, q, level],
+  return useInfiniteQuery({
+    queryKey: ['logs', project.id, source, filter],
+    enabled: isOn,
     initialPageParam: '',
     queryFn: ({ pageParam }) =>
       call('GET /projects/{project_id}/logs', {
         params: { project_id: project.id },
-        query: { limit: 100, q, level, cursor: pageParam },
+        query: { ...filter, source, limit: pageSize, cursor: pageParam },
       }),
     getNextPageParam: ({ next }) => next ?? undefined,
-    refetchInterval: (query) => (query.state.data?.pages.length === 1 ? 5000 : false),
+    placeholderData: (present) => present,
+    refetchInterval: (query) => (!isPaused && query.state.data?.pages.length === 1 ? 5000 : false),
   });
-  const lines = (logs.data?.pages ?? []).flatMap((page) => page.logs).toReversed();
+};
+
+type SourceLog = ReturnType<typeof useSource>;
+
+const linesOf = ({ data }: SourceLog): Line[] => (data?.pages ?? []).flatMap((page) => page.logs);
+
+/**
+ * The lines of several sources in the order of their time. Where a source has more to come, nothing is shown that is
+ * older than its oldest line: lines of it would belong in between.
+ */
+const merged = (logs: readonly SourceLog[]): Line[] => {
+  const bounds = logs.map((log) => (log.hasNextPage ? (linesOf(log).at(-1)?.ts ?? '') : ''));
+  const since = bounds.reduce((latest, ts) => (ts > latest ? ts : latest), '');
+  return logs
+    .flatMap(linesOf)
+    .filter(({ ts }) => ts >= since)
+    .toSorted((a, b) => (a.ts === b.ts ? (a.line ?? 0) - (b.line ?? 0) : a.ts < b.ts ? -1 : 1));
+};
+
+const placeOf = (base: string, line: Line): string => {
+  if (line.source === 'job') return `${base}/jobs/${line.job_id ?? ''}`;
+  if (line.source === 'webhook')
+    return `${base}/webhooks/${line.webhook_id ?? ''}/deliveries/${line.delivery_id ?? ''}`;
+  return `${base}/functions/${line.function_id ?? ''}?tab=runs&run=${line.invocation_id ?? ''}`;
+};
+
+const LineRow = ({ line, isChosen }: { readonly line: Line; readonly isChosen: boolean }) => {
+  const { project } = useProject();
+  const [here] = useLocation();
+  const base = `/projects/${project.id}`;
+  const key = keyOf(line);
+  const search = new URLSearchParams(globalThis.location.search);
+  search.set('line', key);
+  return (
+    <p id={key} className={`${line.level} ${isChosen ? 'chosen' : ''}`}>
+      <Link href={`${here}?${search.toString()}`} title="A link to this line" replace>
+        <time dateTime={line.ts}>{new Date(line.ts).toLocaleString([], { hour12: false })}</time>
+      </Link>{' '}
+      <span className="level">{line.level}</span>{' '}
+      <Link href={placeOf(base, line)} className="source">
+        {line.source}
+      </Link>{' '}
+      <span className="message">{line.message}</span>
+      {line.fields !== null && <code> {JSON.stringify(line.fields)}</code>}
+      {line.request_id !== null && (
+        <Link
+          href={`${here}?request_id=${encodeURIComponent(line.request_id)}`}
+          className="muted"
+          title={line.request_id}
+        >
+          {' '}
+          its request
+        </Link>
+      )}
+    </p>
+  );
+};
+
+const FilterForm = ({ filters, source }: { readonly filters: Filters; readonly source: Source | undefined }) => {
+  const submit = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    filters.set({ q: fieldOf(form, 'q').trim(), request_id: fieldOf(form, 'request_id').trim() });
+  };
+  return (
+    <form className="row" onSubmit={submit} key={`${filters.get('q')} ${filters.get('request_id')}`}>
+      <label className="inline">
+        Source
+        <select value={source ?? ''} onChange={({ target }) => filters.set({ source: target.value })}>
+          <option value="">all</option>
+          {allSources.map((each) => (
+            <option key={each} value={each}>
+              {sources[each]}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label className="inline">
+        Level
+        <select value={filters.get('level')} onChange={({ target }) => filters.set({ level: target.value })}>
+          <option value="">any</option>
+          {levels.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </label>
+      <label className="inline">
+        Text
+        <input name="q" defaultValue={filters.get('q')} maxLength={200} />
+      </label>
+      <label className="inline">
+        Request
+        <input name="request_id" defaultValue={filters.get('request_id')} maxLength={64} placeholder="id of an error" />
+      </label>
+      <button type="submit">Search</button>
+    </form>
+  );
+};
+
+/** What functions logged, how jobs ended and how deliveries went, as one stream. */
+export const LogsPage = () => {
+  const filters = useFilters();
+  const [isPaused, setPaused] = useState(false);
+  const source = oneOf(allSources, filters.get('source'));
+  const level = oneOf(levels, filters.get('level'));
+  const [q, requestId, chosen] = [filters.get('q'), filters.get('request_id'), filters.get('line')];
+  const filter: Filter = {
+    ...(q !== '' && { q }),
+    ...(level && { level }),
+    ...(requestId !== '' && { request_id: requestId }),
+  };
+  const isOn = (each: Source): boolean => source === undefined || source === each;
+  // A line that somebody was sent to stays where it is.
+  const state = (each: Source) => ({ isOn: isOn(each), isPaused: isPaused || chosen !== '' });
+  const all = {
+    function: useSource('function', filter, state('function')),
+    job: useSource('job', filter, state('job')),
+    webhook: useSource('webhook', filter, state('webhook')),
+  };
+  const logs = allSources.filter(isOn).map((each) => all[each]);
+  const lines = merged(logs);
+  const error = logs.find((log) => log.error)?.error;
+  const retry = (): void => void Promise.all(logs.map((log) => log.refetch()));
+  const hasLines = lines.length > 0;
+  useEffect(() => {
+    if (chosen !== '' && hasLines)
+      document.querySelector(`#${CSS.escape(chosen)}`)?.scrollIntoView({ block: 'center' });
+  }, [chosen, hasLines]);
   return (
     <>
-      <h1>Logs</h1>
-      <form
-        className="row"
-        onSubmit={(event) => {
-          event.preventDefault();
-          const form = event.currentTarget;
-          setSearch({ q: fieldOf(form, 'q'), level: fieldOf(form, 'level') });
-        }}
-      >
-        <label className="inline">
-          Text
-          <input name="q" defaultValue={q} />
-        </label>
-        <label className="inline">
-          Level
-          <select name="level" defaultValue={level}>
-            <option value="">any</option>
-            {levels.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
-        <button type="submit">Search</button>
-      </form>
-      {logs.error && <Failure error={logs.error} onRetry={() => void logs.refetch()} />}
-      {logs.hasNextPage && (
-        <button type="button" disabled={logs.isFetchingNextPage} onClick={() => void logs.fetchNextPage()}>
+      <div className="row head">
+        <h1>Logs</h1>
+        <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
+          {isPaused ? 'Go on' : 'Pause'}
+        </button>
+      </div>
+      <FilterForm filters={filters} source={source} />
+      {error && <Failure error={error} onRetry={retry} />}
+      {logs.some((log) => log.hasNextPage) && (
+        <button
+          type="button"
+          disabled={logs.some((log) => log.isFetchingNextPage)}
+          onClick={() => void Promise.all(logs.filter((log) => log.hasNextPage).map((log) => log.fetchNextPage()))}
+        >
           Earlier lines
         </button>
       )}
-      <LogLines label="Logs of the project" lines={lines} />
-      {logs.data !== undefined && lines.length === 0 && <p className="empty">No line matches.</p>}
+      {hasLines && (
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what scrolls must be reachable by keyboard
+        <div role="log" aria-label="Logs of the project" className="log" tabIndex={0}>
+          {lines.map((line) => (
+            <LineRow key={keyOf(line)} line={line} isChosen={keyOf(line) === chosen} />
+          ))}
+        </div>
+      )}
+      {logs.every((log) => log.data !== undefined) && !hasLines && <p className="empty">No line matches.</p>}
     </>
   );
 };
