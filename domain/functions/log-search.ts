@@ -27,7 +27,7 @@ export interface LogFilter {
   /** Left out: all. */
   readonly levels?: readonly LogLevel[] | undefined;
   readonly since?: Date | undefined;
-  /** Of runs that this request led to. Lines of runs that go on are found by it only when they are searched for. */
+  /** The request that led to the runs. Live lines do not have it, so it fits none of them. */
   readonly requestId?: string | undefined;
 }
 

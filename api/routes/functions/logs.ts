@@ -147,13 +147,13 @@ const withSearch = createConcurrencyLimit(
     }),
 );
 
+const invalidSource = (message: string): ServiceError =>
+  new ServiceError('validation_failed', 'The query is not valid.', { details: [{ path: 'source', message }] });
+
 /** Lines of other sources than functions are made of the rows of jobs and deliveries; they are not followed. */
 const otherLines = (given: Given, call: Call<InProject>): Promise<FoundLines> => {
-  const refuse = (message: string): never => {
-    throw new ServiceError('validation_failed', 'The query is not valid.', { details: [{ path: 'source', message }] });
-  };
-  if (call.wantsEvents) refuse('must be function: only what functions log is followed live');
-  if (given.function !== undefined) refuse('must be function beside the name of a function');
+  if (call.wantsEvents) throw invalidSource('must be function: only what functions log is followed live');
+  if (given.function !== undefined) throw invalidSource('must be function beside the name of a function');
   const read = given.source === 'job' ? endsOfJobs : deliveriesOf;
   return withSearch(`${call.project.id} ${given.source}`, () => read(given, call));
 };
