@@ -126,8 +126,11 @@ const requireKeyAlone = async (deps: Deps, { project, token, found }: Given): Pr
 };
 
 /** @throws {ServiceError} `unauthenticated` */
-const foundOf = async ({ keys }: Deps, { lastKnown }: WithKey, apiKey: string): Promise<FoundKey> =>
-  requireFound(await (lastKnown === true ? keys.findLastKnown(apiKey) : keys.find(apiKey)));
+const foundOf = async ({ keys, credentialUse }: Deps, { lastKnown }: WithKey, apiKey: string): Promise<FoundKey> => {
+  const found = requireFound(await (lastKnown === true ? keys.findLastKnown(apiKey) : keys.find(apiKey)));
+  credentialUse.noteKey(found.key.id);
+  return found;
+};
 
 interface Named {
   /** The project of the path, if it names one. */

@@ -18,6 +18,11 @@ const key = namedObject('ApiKey', {
   created_at: instant,
 });
 
+const usedKey = namedObject('UsedApiKey', {
+  ...key.shape,
+  last_used_at: instant.nullable().describe('Exact to the minute; null: it was not used yet.'),
+});
+
 const created = namedObject('ApiKeyWithSecret', {
   ...key.shape,
   api_key: shownOnce(z.string()).describe('The key. It appears here only.'),
@@ -40,7 +45,7 @@ export const apiKeyEndpoints: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: projectPath,
     query: page,
-    response: z.object({ api_keys: z.array(key), total: z.int() }),
+    response: z.object({ api_keys: z.array(usedKey), total: z.int() }),
     handle: ({ query }, { db, project }) => listApiKeys(db, project.id, query),
   }),
   endpoint({

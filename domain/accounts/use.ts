@@ -7,6 +7,8 @@ import { cookieDays, cookieHours } from './sign-ins.ts';
 /** Notes that tokens are used, without a write for each request. */
 export interface CredentialUse {
   readonly note: (caller: Pick<SignedIn, 'signInId' | 'credential'>) => void;
+  /** The same for an API key of a project. */
+  readonly noteKey: (keyId: string) => void;
   /** Waits for what is being written. */
   readonly stop: () => Promise<void>;
 }
@@ -24,6 +26,9 @@ const noteCookie = `with seen as (update sign_ins set last_seen_at = now() where
     least(now() + make_interval(hours => ${cookieHours}), seen.created_at + make_interval(days => ${cookieDays}))
   from seen where t.sign_in_id = $1 and t.kind = 'cookie'`;
 
+const noteApiKey = `insert into api_key_uses as u (key_id, last_used_at) select id, now() from api_keys where id = $1
+  on conflict (key_id) do update set last_used_at = now() where u.last_used_at < now() - interval '1 minute'`;
+
 /** A failed write is not repeated: the next use notes it. */
 export const createCredentialUse = (db: ControlDb, log: Log): CredentialUse => {
   const noted = new LRUCache<string, true>({ max: maxRemembered, ttl: everyMs });
@@ -40,6 +45,9 @@ export const createCredentialUse = (db: ControlDb, log: Log): CredentialUse => {
     note: ({ signInId, credential: { kind } }) => {
       if (kind === 'access' || noted.has(signInId)) return;
       write(signInId, kind === 'personal' ? notePersonal : noteCookie);
+    },
+    noteKey: (keyId) => {
+      if (!noted.has(keyId)) write(keyId, noteApiKey);
     },
     stop: async () => {
       await Promise.all(writing);

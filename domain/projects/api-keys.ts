@@ -25,6 +25,11 @@ export interface ApiKey {
   readonly created_at: Date;
 }
 
+/** With its last use, exact to the minute; null: none is known. */
+export interface UsedApiKey extends ApiKey {
+  readonly last_used_at: Date | null;
+}
+
 const columns = 'id, project_id, name, kind, prefix, last_four, expires_at, created_at';
 
 interface NewApiKey {
@@ -63,9 +68,11 @@ export const listApiKeys = async (
   db: Queryable,
   projectId: string,
   { limit, offset }: { readonly limit: number; readonly offset: number },
-): Promise<{ api_keys: ApiKey[]; total: number }> => {
-  const rows = await db.query<ApiKey>(
-    `select ${columns} from api_keys where project_id = $1 order by created_at, id limit $2 offset $3`,
+): Promise<{ api_keys: UsedApiKey[]; total: number }> => {
+  const rows = await db.query<UsedApiKey>(
+    `select k.id, k.project_id, k.name, k.kind, k.prefix, k.last_four, k.expires_at, k.created_at, u.last_used_at
+     from api_keys k left join api_key_uses u on u.key_id = k.id
+     where k.project_id = $1 order by k.created_at, k.id limit $2 offset $3`,
     [projectId, limit, offset],
   );
   const { total } = await one(

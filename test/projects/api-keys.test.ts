@@ -210,3 +210,17 @@ test('a key of another project can be neither rolled nor deleted', async (t) => 
   t.is(answer.status, 404);
   t.is(await theirs.use({ key: made.body.api_key }), 200);
 });
+
+test('a list says when each key was used last, and its use is no entry of the audit log', async (t) => {
+  const at = await scene();
+  const [used, unused] = [await make(at), await make(at)];
+  t.is(await at.use({ key: used.body.api_key }), 200);
+  const lastUse = async (id: string): Promise<string | null> => {
+    const { body } = await platform().client.call('GET', at.path, { token: at.owner.token });
+    return body.api_keys.find((key: { id: string }) => key.id === id).last_used_at;
+  };
+  await until(async () => (await lastUse(used.body.id)) !== null);
+  t.is(await lastUse(unused.body.id), null);
+  const entries = await platform().db.query(`select from audit_entries where target_id = $1`, [used.body.id]);
+  t.is(entries.length, 1);
+});

@@ -121,6 +121,12 @@ export const groups: readonly Group[] = [
         at: '/keys',
         page: page(async () => (await import('./keys/keys.tsx')).KeysPage),
       },
+      {
+        label: 'Settings',
+        icon: 'settings',
+        at: '/settings',
+        page: page(async () => (await import('./settings/settings.tsx')).SettingsPage),
+      },
     ],
   },
 ];
