@@ -15,7 +15,7 @@ import {
 import { inOrganization, signedIn, signedInWith } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { finishDeletions } from '../project-deletion.ts';
-import { email, id, instant, name, namedObject, page, role, shownOnce } from '../fields.ts';
+import { email, id, instant, name, namedObject, page, role, shownOnce, text } from '../fields.ts';
 
 const area = 'teams';
 
@@ -40,6 +40,7 @@ const invited = namedObject('Invite', {
 
 const auditEntry = namedObject('AuditEntry', {
   id,
+  project_id: z.string().nullable(),
   actor: z.object({ type: z.string(), id: z.string().optional(), email: z.string().optional() }),
   action: z.string(),
   target_type: z.string(),
@@ -128,9 +129,16 @@ const organizationEndpoints: readonly Endpoint[] = [
     area,
     summary: 'Who changed what in the organization, newest first',
     access: inOrganization('admin'),
-    query: page,
+    query: page.extend({
+      project_id: id.optional(),
+      actor: text(320, 1).optional().describe('The id or the e-mail address of who acted.'),
+      action: text(100, 1).optional().describe('Such as project.delete; with a dot at its end all that begin so.'),
+      since: instant.optional(),
+      until: instant.optional(),
+    }),
     response: z.object({ entries: z.array(auditEntry), total: z.int() }),
-    handle: ({ query }, { db, organization: { id: orgId } }) => listAuditEntries(db, orgId, query),
+    handle: ({ query: { project_id: projectId, ...query } }, { db, organization: { id: orgId } }) =>
+      listAuditEntries(db, orgId, { ...query, projectId }),
   }),
 ];
 

@@ -8,6 +8,8 @@ import type { Actor } from './actor.ts';
 
 interface AuditRow {
   readonly id: string;
+  /** Null: of the organization itself, or of an account. */
+  readonly project_id: string | null;
   /** Its address, agent and request stand beside it. */
   readonly actor: Pick<Actor, 'type' | 'id' | 'email'>;
   readonly action: string;
@@ -21,24 +23,56 @@ interface AuditRow {
   readonly created_at: Date;
 }
 
-interface Page {
+/** Which entries a list has; what is left out narrows nothing. */
+export interface AuditQuery {
+  readonly projectId?: string | undefined;
+  /** The id or the e-mail address of who acted. */
+  readonly actor?: string | undefined;
+  /** An action, such as `project.delete`, or the beginning of some with a dot at its end: `project.` */
+  readonly action?: string | undefined;
+  readonly since?: Date | undefined;
+  readonly until?: Date | undefined;
   readonly limit: number;
   readonly offset: number;
 }
+
+/** The last character of Unicode: no action that begins as the text does comes after the text with it. */
+const last = '\u{10FFFF}';
+
+/* Each set of conditions is a statement of its own, so that PostgreSQL goes by the index that fits. */
+const conditionsOf = (orgId: string, query: AuditQuery): { sql: string; values: unknown[] } => {
+  const values: unknown[] = [];
+  const given = (value: unknown): string => `$${values.push(value)}`;
+  const parts = [`org_id = ${given(orgId)}`];
+  const { projectId, actor, action, since, until } = query;
+  if (projectId !== undefined) parts.push(`project_id = ${given(projectId)}`);
+  if (actor !== undefined) {
+    const at = given(actor);
+    parts.push(`(actor ->> 'id' = ${at} or actor ->> 'email' = ${at})`);
+  }
+  if (action?.endsWith('.') === true) {
+    parts.push(`action ~>=~ ${given(action)} and action ~<~ ${given(action + last)}`);
+  } else if (action !== undefined) parts.push(`action = ${given(action)}`);
+  if (since !== undefined) parts.push(`created_at >= ${given(since)}`);
+  if (until !== undefined) parts.push(`created_at < ${given(until)}`);
+  return { sql: parts.join(' and '), values };
+};
 
 /** An organization's audit log, newest first. */
 export const listAuditEntries = async (
   db: Queryable,
   orgId: string,
-  { limit, offset }: Page,
+  query: AuditQuery,
 ): Promise<{ entries: AuditRow[]; total: number }> => {
+  const { sql: condition, values } = conditionsOf(orgId, query);
   const entries = await db.query<AuditRow>(
-    `select id, actor, action, target_type, target_id, before, after, ip, user_agent, request_id, created_at
-     from audit_entries where org_id = $1 order by created_at desc, id limit $2 offset $3`,
-    [orgId, limit, offset],
+    `select id, project_id, actor, action, target_type, target_id, before, after, ip, user_agent, request_id, created_at
+     from audit_entries where ${condition} order by created_at desc, id
+     limit $${values.length + 1} offset $${values.length + 2}`,
+    [...values, query.limit, query.offset],
   );
   const { total } = await one(
-    db.query<{ total: number }>('select count(*) as total from audit_entries where org_id = $1', [orgId]),
+    db.query<{ total: number }>(`select count(*) as total from audit_entries where ${condition}`, values),
   );
   return { entries, total };
 };

@@ -42,6 +42,7 @@ test('an entry has the fields of the contract', async (t) => {
   t.deepEqual(rest as unknown, {
     actor: { type: 'user', id: owner.id, email: owner.email },
     action: 'organization.update',
+    project_id: null,
     target_type: 'organization',
     target_id: org.id,
     after: { name: 'Acme' },
@@ -121,4 +122,34 @@ test('each organization sees its own entries only', async (t) => {
   const known = new Set([other.id, ...(await memberIds(other))]);
   t.true(entries.length >= 5);
   for (const { target_id } of entries) t.true(known.has(target_id));
+});
+
+test('entries are found by project, actor, action and time', async (t) => {
+  const org = await createOrganization(platform());
+  await renameTimes(org, 3);
+  const invite = (as: 'owner' | 'admin', email: string) =>
+    org.as(as, 'POST', '/team/invite', { body: { email, role: 'viewer' } });
+  await invite('admin', 'one@example.com');
+  const found = async (query: string): Promise<number> => (await read(org, `?${query}`)).total;
+  const { admin, owner } = org.members;
+  t.is(await found(`actor=${admin.id}`), 1);
+  t.is(await found(`actor=${encodeURIComponent(admin.email)}`), 1);
+  t.is(await found('action=member.invite'), 1);
+  t.is(
+    await found('action=organization.'),
+    (await found('action=organization.update')) + (await found('action=organization.create')),
+  );
+  t.is(await found('action=organization'), 0);
+  t.is(await found('action=%25'), 0);
+  t.is(await found(`action=organization.update&actor=${owner.id}`), 3);
+  t.is(await found(`action=organization.update&actor=${admin.id}`), 0);
+  t.is(await found(`project_id=${crypto.randomUUID()}`), 0);
+  const { entries } = await read(org, '?action=organization.update');
+  const [newest, , oldest] = entries;
+  t.is(await found(`action=organization.update&since=${newest?.created_at}`), 1);
+  t.is(await found(`action=organization.update&until=${oldest?.created_at}`), 0);
+  const page = await read(org, '?action=organization.update&limit=1&offset=1');
+  t.deepEqual([page.total, page.entries.length, page.entries[0]?.id], [3, 1, entries[1]?.id]);
+  for (const query of ['since=yesterday', 'project_id=x', 'actor=', `action=${'x'.repeat(101)}`])
+    t.is((await org.as('admin', 'GET', `/team/audit-log?${query}`)).status, 400, query);
 });

@@ -34,6 +34,12 @@ const tabs: readonly Tab[] = [
     page: lazy(async () => ({ default: (await import('./roles.tsx')).RolesPage })),
   },
   {
+    at: '/audit',
+    label: 'Audit log',
+    role: 'admin',
+    page: lazy(async () => ({ default: (await import('./audit.tsx')).AuditPage })),
+  },
+  {
     at: '/settings',
     label: 'Settings',
     role: 'admin',
