@@ -48,6 +48,13 @@ export const groups: readonly Group[] = [
         page: page(async () => (await import('./tables/tables.tsx')).TablesPage),
       },
       { label: 'SQL', icon: 'sql', at: '/sql', page: page(async () => (await import('./sql/sql.tsx')).SqlPage) },
+      {
+        label: 'Storage',
+        icon: 'storage',
+        at: '/storage',
+        params: '/:bucket?',
+        page: page(async () => (await import('./storage/storage.tsx')).StoragePage),
+      },
     ],
   },
   {
