@@ -63,6 +63,7 @@ const written: readonly (readonly [RegExp, PathValue])[] = [
   [/\/\{collection\}$/, { example: 'notes' }],
   [/\/documents\/\{document\}$/, { description: 'The id of a document: an upsert answers it.' }],
   [/\/versions\/\{v\}$/, { example: '1' }],
+  [/\/examples\/\{example\}$/, { description: 'A `name` of `GET /projects/examples`.', example: 'todo' }],
   [/\/ai\/providers\/\{provider\}$/, { example: 'openai' }],
   [/\/auth\/providers\/\{provider\}$/, { example: 'google' }],
   [/\/identities\/\{identity_id\}$/, { description: 'An `identity_id` of the user.' }],

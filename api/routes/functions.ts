@@ -49,7 +49,7 @@ export const codeFields = {
 };
 
 const projectPath = z.object({ project_id: id });
-const authorOf = ({ deps, project, user }: Call<InProject>) => ({
+export const authorOf = ({ deps, project, user }: Call<InProject>) => ({
   sealer: deps.projects.sealer(project),
   userId: user.id,
   maxFunctions: quotasFrom(deps.config)[project.plan].functions,
@@ -79,7 +79,11 @@ const tooLong = (path: 'code' | 'files', max: number): ServiceError => {
 type Source = Pick<FunctionRow, 'language' | 'entry_point'>;
 
 /** The code that runs: JavaScript is compiled to one text, Python runs as it is written. */
-const textsOfCode = async (code: string, source: Source, { deps, project }: Call<InProject>): Promise<CodeTexts> => {
+export const textsOfCode = async (
+  code: string,
+  source: Source,
+  { deps, project }: Call<InProject>,
+): Promise<CodeTexts> => {
   const { language, entry_point: entryPoint } = source;
   const max = deps.config.PLINTH_CODE_BYTES;
   // The field's own limit counts characters.

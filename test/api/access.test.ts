@@ -203,6 +203,7 @@ const valuesOf: Values = {
   factor_id: () => crypto.randomUUID(),
   identity_id: () => crypto.randomUUID(),
   v: () => '1',
+  example: () => 'todo',
   upload_id: () => crypto.randomUUID(),
   bucket: () => scene.project.slug,
   path: () => 'folder/file.txt',

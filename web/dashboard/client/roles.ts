@@ -10,6 +10,7 @@ export const abilities: readonly (readonly [area: string, role: string, summary:
   ["Teams","admin","Change a member’s role"],
   ["Teams","viewer","Remove a member or take back an invite; anyone may leave"],
   ["Teams","admin","Send an invite again with a new link; the old one dies"],
+  ["Examples","developer","Make the tables, rows, functions and schedules of an example; repeated, it makes what is missing"],
   ["Projects","viewer","A project"],
   ["Projects","developer","Rename a project, set up its data API, or change its plan (owners)"],
   ["Projects","owner","Delete a project; its database is kept for 7 days, then dropped"],

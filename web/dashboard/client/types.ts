@@ -20,6 +20,7 @@ interface Schemas {
   "CronRun": { "id": string; "fire_at": string; "trigger": "schedule" | "manual"; "job_id": string | null; "status": "waiting" | "queued" | "running" | "succeeded" | "failed" | "cancelled" | "expired" | "dead" | "skipped"; "reason": string | null; "started_at": string | null; "finished_at": string | null; "duration_ms": number | null; "error": { "code": string; "message": string; } | null; };
   "Delivery": { "id": string; "webhook_id": string; "event": string; "event_id": string; "attempt": number; "status": "pending" | "success" | "failed" | "exhausted" | "skipped"; "status_code": number | null; "response_time_ms": number | null; "request_headers": Record<string, string> | null; "request_body": string | null; "response_body": string | null; "response_truncated": boolean; "attempts": readonly ({ "at": string; "status_code": number | null; "error": string | null; "response_time_ms": number | null; })[]; "error": string | null; "next_attempt_at": string | null; "created_at": string; };
   "EmailTemplate": { "type": "signup" | "invite" | "password-reset" | "magic-link" | "email-change" | "reauthentication"; "subject": string; "html_body": string; "enabled": boolean; "is_default": boolean; "variables": readonly (string)[]; "missing": readonly (string)[]; "updated_at": string | null; };
+  "Example": { "name": string; "title": string; "summary": string; "makes": readonly (string)[]; "code": { "javascript": string; "python": string; "curl": string; }; };
   "Factor": { "id": string; "type": "totp"; "created_at": string; "verified_at": string | null; };
   "Flag": { "key": string; "environment": string; "name": string; "description": string; "flag_type": "boolean" | "string" | "number" | "json"; "value": unknown; "default_value": unknown; "is_enabled": boolean; "targeting_rules": readonly (unknown)[]; "prerequisites": readonly (unknown)[]; "json_schema": unknown; "version": number; "created_at": string; "updated_at": string; };
   "FlagCondition": { "attribute": string; "operator": string; "values"?: readonly (string | number | boolean)[]; };
@@ -131,6 +132,8 @@ export interface Operations {
   "PATCH /team/members/{id}/role": { query: undefined; body: { "role": "viewer" | "developer" | "admin" | "owner"; }; answer: Schemas["Member"] };
   "DELETE /team/members/{id}": { query: undefined; body: undefined; answer: undefined };
   "POST /team/members/{id}/resend": { query: undefined; body: Record<string, never>; answer: Schemas["Invite"] };
+  "GET /projects/examples": { query: undefined; body: undefined; answer: { "examples": readonly (Schemas["Example"])[]; "total": number; } };
+  "POST /projects/{project_id}/examples/{example}": { query: undefined; body: Record<string, never>; answer: { "functions": readonly ({ "id": string; "slug": string; })[]; "values"?: Record<string, string>; } };
   "GET /projects": { query: { "limit"?: number; "offset"?: number; "org_id"?: string; }; body: undefined; answer: { "projects": readonly (Schemas["Project"])[]; "total": number; } };
   "POST /projects": { query: undefined; body: { "name": string; "org_id"?: string; "slug"?: string; "plan"?: "free" | "pro" | "enterprise"; }; answer: Schemas["ProjectWithKeys"] | undefined };
   "GET /projects/{project_id}": { query: undefined; body: undefined; answer: Schemas["Project"] };

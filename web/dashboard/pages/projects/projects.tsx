@@ -7,6 +7,7 @@ import { Copyable } from '../../components/copyable.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { OrgList } from '../orgs/org-list.tsx';
+import { Examples } from './examples.tsx';
 
 interface NewKeys {
   readonly name: string;
@@ -90,6 +91,7 @@ const NewProject = ({
 export const ProjectsPage = () => {
   const queries = useQueryClient();
   const [dialog, setDialog] = useState<'new' | NewKeys | null>(null);
+  const [hasExamples, setExamples] = useState(false);
   const projects = useQuery({
     queryKey: ['projects'],
     queryFn: () => call('GET /projects', { query: { limit: 200 } }),
@@ -108,9 +110,13 @@ export const ProjectsPage = () => {
       </div>
       {projects.error && <Failure error={projects.error} onRetry={() => void projects.refetch()} />}
       {projects.data?.total === 0 && (
-        <p className="empty">
-          No project yet. A project has a database of its own, an API for its tables, and functions.
-        </p>
+        <>
+          <p className="empty">
+            No project yet. A project has a database of its own, an API for its tables, and functions.
+          </p>
+          <h2>Begin with one that works</h2>
+          <Examples />
+        </>
       )}
       <ul className="cards">
         {projects.data?.projects.map(({ id, name, slug, plan, status }) => (
@@ -126,6 +132,12 @@ export const ProjectsPage = () => {
           </li>
         ))}
       </ul>
+      {(projects.data?.total ?? 0) > 0 && (
+        <details className="more-examples" onToggle={({ currentTarget }) => setExamples(currentTarget.open)}>
+          <summary>Begin with an example</summary>
+          {hasExamples && <Examples />}
+        </details>
+      )}
       <OrgList />
       {dialog === 'new' && <NewProject onMade={made} onClose={() => setDialog(null)} />}
       {dialog !== null && dialog !== 'new' && <Keys keys={dialog} onClose={() => setDialog(null)} />}
