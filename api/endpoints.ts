@@ -26,7 +26,7 @@ import { dataEndpoints } from './routes/data-api.ts';
 import { emailEndpoints } from './routes/email.ts';
 import { endUserEndpoints } from './routes/end-users.ts';
 import { eventEndpoints } from './routes/events.ts';
-import { exampleEndpoints } from './routes/examples.ts';
+import { exampleEndpoints, exampleListEndpoints } from './routes/examples.ts';
 import { flagEndpoints } from './routes/flags.ts';
 import { flagEnvironmentEndpoints } from './routes/flags/environments.ts';
 import { ofrepEndpoints } from './routes/flags/ofrep.ts';
@@ -78,8 +78,9 @@ export const endpoints: readonly Endpoint[] = [
   ...invitePages,
   ...devicePages,
   ...teamEndpoints,
-  ...exampleEndpoints,
+  ...exampleListEndpoints,
   ...projectEndpoints,
+  ...exampleEndpoints,
   ...branchEndpoints,
   ...apiKeyEndpoints,
   ...usageEndpoints,

@@ -40,7 +40,8 @@ const stopped = (error: unknown): ServiceError => {
   });
 };
 
-export const exampleEndpoints: readonly Endpoint[] = [
+/** Its path would be that of a project otherwise: it comes before those. */
+export const exampleListEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',
     path: '/projects/examples',
@@ -60,6 +61,9 @@ export const exampleEndpoints: readonly Endpoint[] = [
         total: examples.length,
       }),
   }),
+];
+
+export const exampleEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'post',
     path: '/projects/{project_id}/examples/{example}',

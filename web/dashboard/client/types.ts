@@ -133,12 +133,12 @@ export interface Operations {
   "DELETE /team/members/{id}": { query: undefined; body: undefined; answer: undefined };
   "POST /team/members/{id}/resend": { query: undefined; body: Record<string, never>; answer: Schemas["Invite"] };
   "GET /projects/examples": { query: undefined; body: undefined; answer: { "examples": readonly (Schemas["Example"])[]; "total": number; } };
-  "POST /projects/{project_id}/examples/{example}": { query: undefined; body: Record<string, never>; answer: { "functions": readonly ({ "id": string; "slug": string; })[]; "values"?: Record<string, string>; } };
   "GET /projects": { query: { "limit"?: number; "offset"?: number; "org_id"?: string; }; body: undefined; answer: { "projects": readonly (Schemas["Project"])[]; "total": number; } };
   "POST /projects": { query: undefined; body: { "name": string; "org_id"?: string; "slug"?: string; "plan"?: "free" | "pro" | "enterprise"; }; answer: Schemas["ProjectWithKeys"] | undefined };
   "GET /projects/{project_id}": { query: undefined; body: undefined; answer: Schemas["Project"] };
   "PATCH /projects/{project_id}": { query: undefined; body: { "name"?: string; "plan"?: "free" | "pro" | "enterprise"; "exposed_schemas"?: readonly (string)[]; "statement_timeouts"?: { "anon"?: number | null; "authenticated"?: number | null; "secret"?: number | null; }; }; answer: Schemas["Project"] };
   "DELETE /projects/{project_id}": { query: undefined; body: undefined; answer: undefined };
+  "POST /projects/{project_id}/examples/{example}": { query: undefined; body: Record<string, never>; answer: { "functions": readonly ({ "id": string; "slug": string; })[]; "values"?: Record<string, string>; } };
   "GET /projects/{project_id}/branches": { query: undefined; body: undefined; answer: { "branches": readonly (Schemas["Project"])[]; "total": number; } };
   "POST /projects/{project_id}/branches": { query: undefined; body: { "name": string; "expires_in_hours"?: number; "with_rows"?: boolean; }; answer: Schemas["ProjectWithKeys"] | undefined };
   "DELETE /projects/{project_id}/branches/{branch_id}": { query: undefined; body: undefined; answer: undefined };
