@@ -59,6 +59,25 @@ inBrowser('a draft is run without being deployed, deployed, compared and rolled 
   await close();
 });
 
+inBrowser('a large module that each run evaluates says why, until a draft replaces it', async (t) => {
+  t.timeout(longTestMs);
+  const { page, client, user, at, close } = await setUp();
+  const files = {
+    'index.js':
+      "import text from './long.txt';\nconst money = new Intl.NumberFormat('de');\nexport const handler = () => money.format(text.length);\n",
+    'long.txt': 'x'.repeat(70_000),
+  };
+  await client.call('PATCH', at, { token: user.token, body: { files } });
+  await page.reload();
+  await page.getByText('Each run evaluates the module of this version anew: Intl cannot be stored.').waitFor();
+  await looksRight(t, page, 'function-cold');
+  await replaceCode(page, 'export const handler = () => 1;\n');
+  await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+  await page.getByText('Version 3', { exact: true }).waitFor();
+  t.is(await page.getByText('Each run evaluates').count(), 0);
+  await close();
+});
+
 inBrowser('runs are filtered, explained and run again; a failure shows its stack', async (t) => {
   t.timeout(longTestMs);
   const { page, client, user, at, close } = await setUp(

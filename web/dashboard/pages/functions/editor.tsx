@@ -126,6 +126,12 @@ const Files = ({ fn, draft, open, mayChange, onOpen }: FilesProps) => {
   );
 };
 
+/** Why the runs of a large module start cold, as its deploy found out. */
+const Cold = ({ fn }: { readonly fn: Fn }) =>
+  fn.warm_start?.snapshot === false && (
+    <p className="muted">Each run evaluates the module of this version anew: {fn.warm_start.reason}.</p>
+  );
+
 /** Deploys the draft; says what it is based on when others have deployed meanwhile. */
 const Deploy = ({ fn, draft }: { readonly fn: Fn; readonly draft: Draft }) => {
   const { project } = useProject();
@@ -170,6 +176,7 @@ const Deploy = ({ fn, draft }: { readonly fn: Fn; readonly draft: Draft }) => {
         )}
         <span className="muted">{draft.isChanged ? state : `Version ${fn.version}`}</span>
       </p>
+      {!draft.isChanged && <Cold fn={fn} />}
       {deploy.error && <Failure error={deploy.error} />}
       {isDiscarding && (
         <Confirm
