@@ -47,6 +47,13 @@ export const groups: readonly Group[] = [
         params: '/:name?',
         page: page(async () => (await import('./tables/tables.tsx')).TablesPage),
       },
+      {
+        label: 'Schema',
+        icon: 'schema',
+        at: '/schema',
+        params: '/:name?',
+        page: page(async () => (await import('./schema/schema.tsx')).SchemaPage),
+      },
       { label: 'SQL', icon: 'sql', at: '/sql', page: page(async () => (await import('./sql/sql.tsx')).SqlPage) },
       {
         label: 'Storage',
