@@ -56,6 +56,12 @@ export const groups: readonly Group[] = [
       },
       { label: 'SQL', icon: 'sql', at: '/sql', page: page(async () => (await import('./sql/sql.tsx')).SqlPage) },
       {
+        label: 'Slow queries',
+        icon: 'clock',
+        at: '/slow-queries',
+        page: page(async () => (await import('./slow-queries/slow-queries.tsx')).SlowQueriesPage),
+      },
+      {
         label: 'Storage',
         icon: 'storage',
         at: '/storage',
