@@ -1,4 +1,5 @@
 import type { RequestListener, Server } from 'node:http';
+import { createMailPreviews } from '#domain/email/previews.ts';
 import type { Redis } from 'ioredis';
 import { openAi } from '#domain/ai/ai.ts';
 import { openAssistant } from '#domain/assistant/assistant.ts';
@@ -109,8 +110,9 @@ const closeServer = async (server: Server): Promise<void> => {
   clearInterval(timer);
 };
 
-/** The memory that clients may hold in this process: request bodies, and answers that they do not read. */
-const memoryOfClients = (config: Config, log: Log): Pick<Deps, 'bodies' | 'unsent'> => ({
+/** What is held for clients: request bodies, answers that they do not read, and in Redis previews of what they write. */
+const memoryOfClients = (config: Config, log: Log, redis: Redis): Pick<Deps, 'bodies' | 'unsent' | 'mailPreviews'> => ({
+  mailPreviews: createMailPreviews(redis, config.PLINTH_REDIS_PREFIX),
   bodies: createByteBudget({ perOwner: config.PLINTH_BODIES_PER_PROJECT, total: config.PLINTH_BODIES_PER_PROCESS }),
   unsent: createUnsent(config, log),
 });
@@ -194,7 +196,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     ...mails.deps,
     ...calls,
     rateLimiter,
-    ...memoryOfClients(config, log),
+    ...memoryOfClients(config, log, queues.redis),
     serialize: createSerializer(),
     health: healthOf({ ...platform, ...queues, storage: files.check, accepting: () => accepting }),
   };

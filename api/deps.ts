@@ -11,6 +11,7 @@ import type { Paypal } from '#domain/integrations/paypal.ts';
 import type { WaitingMarks } from '#domain/events/marks.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Projects } from '#domain/projects/projects.ts';
+import type { MailPreviews } from '#domain/email/previews.ts';
 import type { PlatformMail } from '#domain/mail/mail.ts';
 import type { ByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
@@ -92,6 +93,8 @@ export interface Deps {
   readonly resets: Pick<Poller, 'wake'>;
   /** Sends mails to projects' users, beside the answers to those who ask for them. */
   readonly endUserMails: Pick<Poller, 'wake'>;
+  /** Templates that somebody writes, as the frame beside the editor shows them. */
+  readonly mailPreviews: MailPreviews;
   /** Members of projects, by the access token that they show. */
   readonly members: Members;
   /** Notes when cookies and personal access tokens were used. */

@@ -70,6 +70,23 @@ test('a preview shows the saved template, or a text that is being written, and s
   t.true((await call('GET', '/email/templates/signup')).body.is_default);
 });
 
+test('a preview that is kept is shown to who kept it, and to nobody else', async (t) => {
+  const { call, project } = await mailProject(platform());
+  const html = '<p>only mine</p>';
+  await call('POST', '/email/templates/signup/preview', { html_body: html });
+  const framed = async (): Promise<string> => (await call('GET', '/email/templates/signup/preview?draft=true')).text;
+  t.false((await framed()).includes('only mine'));
+  await call('POST', '/email/templates/signup/preview', { html_body: html, keep: true });
+  t.true((await framed()).includes('only mine'));
+  t.false((await call('GET', '/email/templates/signup/preview')).text.includes('only mine'));
+  const colleague = await addMember(platform(), project.orgId, 'viewer');
+  const path = `/projects/${project.id}/email/templates/signup/preview?draft=true`;
+  const theirs = await platform().client.call('GET', path, { token: colleague.token });
+  t.is(theirs.status, 200);
+  t.false(theirs.text.includes('only mine'));
+  t.is((await call('GET', '/email/templates/signup')).body.is_default, true);
+});
+
 test('the preview as a page lets nothing run and nothing be loaded but pictures', async (t) => {
   const { call } = await mailProject(platform());
   const html_body = '<script>alert(1)</script><p onclick="x()">{{user_name}}</p>';

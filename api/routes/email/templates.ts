@@ -63,6 +63,12 @@ const draftOf = async (
   return { subject: draft.subject ?? saved.subject, html_body: draft.html_body ?? saved.html_body };
 };
 
+const previewName = (type: TemplateType, { project, user }: Call<InProject>) => ({
+  projectId: project.id,
+  userId: user.id,
+  type,
+});
+
 // Nothing of it runs, nothing is loaded but pictures: the text is its author's, the reader somebody else.
 const previewPolicy = "sandbox; default-src 'none'; img-src https: data:; style-src 'unsafe-inline'";
 
@@ -121,7 +127,14 @@ const previewEndpoints: readonly Endpoint[] = [
     summary: 'A template filled in with samples; with `subject` or `html_body`, of a text that is not saved',
     access: inProject('viewer'),
     params: templatePath,
-    body: z.strictObject({ subject: subject.optional(), html_body: htmlBody.optional() }),
+    body: z.strictObject({
+      subject: subject.optional(),
+      html_body: htmlBody.optional(),
+      keep: z
+        .boolean()
+        .default(false)
+        .describe('Keep it for ten minutes, for you alone: `GET …/preview?draft=true` shows it in a frame.'),
+    }),
     response: z.object({
       subject: z.string(),
       html: z.string(),
@@ -133,6 +146,7 @@ const previewEndpoints: readonly Endpoint[] = [
     handle: async ({ params, body }, call) => {
       const { type } = params;
       const { missing, ...preview } = previewOf(type, await draftOf(type, body, call), call.project.name);
+      if (body.keep) await call.deps.mailPreviews.keep(previewName(type, call), preview.html);
       return { ...preview, missing: [...missing] };
     },
   }),
@@ -140,13 +154,20 @@ const previewEndpoints: readonly Endpoint[] = [
     method: 'get',
     path: `${path}/{type}/preview`,
     area,
-    summary: 'The saved template as a page for a frame: no script runs, nothing but pictures is loaded',
+    summary: 'A template as a page for a frame: no script runs, nothing but pictures is loaded',
     access: inProject('viewer'),
     params: templatePath,
+    query: z.object({
+      draft: z
+        .enum(['true', 'false'])
+        .default('false')
+        .describe('true: the preview that you had kept, else the saved one.'),
+    }),
     mediaType: 'text/html',
-    handle: async ({ params }, call) => {
+    handle: async ({ params, query }, call) => {
       const { type } = params;
-      const { html } = previewOf(type, await draftOf(type, {}, call), call.project.name);
+      const kept = query.draft === 'true' ? await call.deps.mailPreviews.find(previewName(type, call)) : null;
+      const html = kept ?? previewOf(type, await draftOf(type, {}, call), call.project.name).html;
       call.setHeader('Content-Security-Policy', previewPolicy);
       call.setHeader('X-Content-Type-Options', 'nosniff');
       return new RawReply(html, 'text/html; charset=utf-8');

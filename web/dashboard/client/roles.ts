@@ -228,7 +228,7 @@ export const abilities: readonly (readonly [area: string, role: string, summary:
   ["E-mail","viewer","One template"],
   ["E-mail","developer","Set a template; `missing` names placeholders that nothing fills in"],
   ["E-mail","developer","Back to the default template"],
-  ["E-mail","viewer","The saved template as a page for a frame: no script runs, nothing but pictures is loaded"],
+  ["E-mail","viewer","A template as a page for a frame: no script runs, nothing but pictures is loaded"],
   ["E-mail","viewer","A template filled in with samples; with `subject` or `html_body`, of a text that is not saved"],
   ["E-mail","developer","Send a template, filled in with samples, to an address"],
   ["Jobs","viewer","The jobs of a project, newest first"],

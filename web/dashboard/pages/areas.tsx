@@ -136,6 +136,19 @@ export const groups: readonly Group[] = [
     label: 'Settings',
     areas: [
       {
+        label: 'Mail',
+        icon: 'mail',
+        at: '/mail',
+        page: page(async () => (await import('./mail/mail.tsx')).MailPage),
+        below: { '/mail/:type': page(async () => (await import('./mail/template.tsx')).TemplatePage) },
+      },
+      {
+        label: 'Integrations',
+        icon: 'plug',
+        at: '/integrations',
+        page: page(async () => (await import('./integrations/integrations.tsx')).IntegrationsPage),
+      },
+      {
         label: 'API keys',
         icon: 'key',
         at: '/keys',
