@@ -110,7 +110,7 @@ const closeServer = async (server: Server): Promise<void> => {
   clearInterval(timer);
 };
 
-/** What is held for clients: request bodies, answers that they do not read, and in Redis previews of what they write. */
+/** Memory for clients: request bodies, answers that they do not read, and in Redis previews of what they write. */
 const memoryOfClients = (config: Config, log: Log, redis: Redis): Pick<Deps, 'bodies' | 'unsent' | 'mailPreviews'> => ({
   mailPreviews: createMailPreviews(redis, config.PLINTH_REDIS_PREFIX),
   bodies: createByteBudget({ perOwner: config.PLINTH_BODIES_PER_PROJECT, total: config.PLINTH_BODIES_PER_PROCESS }),
