@@ -15,7 +15,11 @@ const shouldRetry = (count: number, error: Error): boolean =>
   count < retries && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500);
 
 const client = new QueryClient({
-  defaultOptions: { queries: { retry: shouldRetry, staleTime: 5000, refetchIntervalInBackground: false } },
+  defaultOptions: {
+    // Offline, requests fail in words at once: otherwise they would wait, and begin unseen when the network is back.
+    queries: { retry: shouldRetry, staleTime: 5000, refetchIntervalInBackground: false, networkMode: 'always' },
+    mutations: { networkMode: 'always' },
+  },
 });
 
 chooseTheme(chosenTheme());

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, Suspense, useState } from 'react';
 import { Link, Route, Switch, useLocation } from 'wouter';
 import { call } from '../client/api.ts';
+import { useLive } from '../client/live.ts';
 import { ProjectContext } from '../client/project.ts';
 import { Boundary } from '../components/boundary.tsx';
 import { Failure } from '../components/failure.tsx';
@@ -64,6 +65,7 @@ const Pages = ({ base }: { readonly base: string }): ReactNode => (
 
 /** Everything about one project. */
 export const ProjectPages = ({ id }: { readonly id: string }) => {
+  useLive(id);
   const project = useQuery({
     queryKey: ['project', id],
     queryFn: () => call('GET /projects/{project_id}', { params: { project_id: id } }),

@@ -3,6 +3,7 @@ import { type FormEvent, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { useFilters } from '../../client/filters.ts';
+import { usePace } from '../../client/live.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import { Confirm } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
@@ -17,6 +18,7 @@ const limit = 25;
 const Runs = ({ id }: { readonly id: string }) => {
   const { project } = useProject();
   const filters = useFilters();
+  const pace = usePace(5000);
   const runs = useQuery({
     queryKey: ['schedules', project.id, id, 'runs', filters.offset],
     queryFn: () =>
@@ -25,7 +27,7 @@ const Runs = ({ id }: { readonly id: string }) => {
         query: { limit, offset: filters.offset },
       }),
     placeholderData: (present) => present,
-    refetchInterval: 5000,
+    refetchInterval: pace,
   });
   return (
     <section aria-label="Its runs">
@@ -167,10 +169,11 @@ const Change = ({ schedule }: { readonly schedule: Schedule }) => {
 /** One schedule: when it runs next, how its runs ended, and its switches. */
 export const SchedulePage = ({ id }: { readonly id: string }) => {
   const { project, role } = useProject();
+  const pace = usePace(10_000);
   const schedule = useQuery({
     queryKey: ['schedules', project.id, id],
     queryFn: () => call('GET /projects/{project_id}/cron/{cid}', { params: { project_id: project.id, cid: id } }),
-    refetchInterval: 10_000,
+    refetchInterval: pace,
   });
   if (schedule.data === undefined && schedule.error)
     return <Failure error={schedule.error} onRetry={() => void schedule.refetch()} />;

@@ -3,6 +3,7 @@ import { type FormEvent, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { useFilters } from '../../client/filters.ts';
+import { usePace } from '../../client/live.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
@@ -64,11 +65,12 @@ export const SchedulesPage = () => {
   const { project, role } = useProject();
   const params = { project_id: project.id };
   const filters = useFilters();
+  const pace = usePace(10_000);
   const schedules = useQuery({
     queryKey: ['schedules', project.id, 'page', filters.offset],
     queryFn: () => call('GET /projects/{project_id}/cron', { params, query: { limit, offset: filters.offset } }),
     placeholderData: (present) => present,
-    refetchInterval: 10_000,
+    refetchInterval: pace,
   });
   const functions = useQuery({
     queryKey: ['functions', project.id, 'all'],

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import { call, send } from '../../client/api.ts';
 import { type Filters, oneOf, useFilters } from '../../client/filters.ts';
+import { usePace } from '../../client/live.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import type { Operations } from '../../client/types.ts';
 import { Failure } from '../../components/failure.tsx';
@@ -91,13 +92,14 @@ const goesOn = ({ status }: Run): boolean => ['queued', 'running', 'waiting'].in
 const RunDetail = ({ fn, id }: { readonly fn: Fn; readonly id: string }) => {
   const { project, role } = useProject();
   const [here] = useLocation();
+  const pace = usePace(1000);
   const run = useQuery({
     queryKey: ['invocation', id],
     queryFn: () =>
       call('GET /projects/{project_id}/functions/{id}/invocations/{iid}', {
         params: { project_id: project.id, id: fn.id, iid: id },
       }),
-    refetchInterval: ({ state }) => (state.data !== undefined && goesOn(state.data) ? 1000 : false),
+    refetchInterval: ({ state }) => (state.data !== undefined && goesOn(state.data) ? pace : false),
   });
   const back = <Link href={`${here}?tab=runs`}>All runs</Link>;
   if (run.error)

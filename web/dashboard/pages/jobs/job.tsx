@@ -3,6 +3,7 @@ import { useState } from 'react';
 import { Link } from 'wouter';
 import { call } from '../../client/api.ts';
 import { textOf } from '../../client/exact-json.ts';
+import { usePace } from '../../client/live.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import { Confirm } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
@@ -153,10 +154,11 @@ export const JobDetail = ({ id }: { readonly id: string }) => {
   const queries = useQueryClient();
   const [isCancelling, setCancelling] = useState(false);
   const params = { project_id: project.id, job_id: id };
+  const pace = usePace(2000);
   const job = useQuery({
     queryKey: ['job', id],
     queryFn: () => call('GET /projects/{project_id}/jobs/{job_id}', { params }),
-    refetchInterval: ({ state }) => (state.data?.finished_at === null ? 2000 : false),
+    refetchInterval: ({ state }) => (state.data?.finished_at === null ? pace : false),
   });
   const settle = (): Promise<void> => queries.invalidateQueries({ queryKey: ['job', id] });
   const cancel = useMutation({

@@ -4,6 +4,7 @@ import { Link, useLocation, useSearchParams } from 'wouter';
 import { call } from '../../client/api.ts';
 import { type Filters, oneOf, useFilters } from '../../client/filters.ts';
 import { fieldOf } from '../../client/form.ts';
+import { usePace } from '../../client/live.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import { Failure } from '../../components/failure.tsx';
 import { Pager } from '../../components/pager.tsx';
@@ -80,6 +81,7 @@ const States = ({ filters, type, status }: { readonly filters: Filters } & Pick<
   const [here] = useLocation();
   const [search] = useSearchParams();
   const range = rangeOf(filters) ?? '24h';
+  const pace = usePace(10_000);
   const counts = useQuery({
     queryKey: ['jobs', project.id, 'counts', type, range],
     queryFn: () =>
@@ -87,7 +89,7 @@ const States = ({ filters, type, status }: { readonly filters: Filters } & Pick<
         params: { project_id: project.id },
         query: { ...(type && { type }), since: sinceOf(range) },
       }),
-    refetchInterval: 10_000,
+    refetchInterval: pace,
   });
   const addressOf = (each: JobStatus): string => {
     const next = new URLSearchParams(search);
@@ -217,6 +219,7 @@ const JobList = () => {
   const { project, role } = useProject();
   const filters = useFilters();
   const chosen = filtersOf(filters);
+  const pace = usePace(10_000);
   const jobs = useQuery({
     queryKey: ['jobs', project.id, chosen.query, filters.offset],
     queryFn: () =>
@@ -225,7 +228,7 @@ const JobList = () => {
         query: { ...chosen.query, limit, offset: filters.offset },
       }),
     placeholderData: (present) => present,
-    refetchInterval: 10_000,
+    refetchInterval: pace,
   });
   return (
     <>

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { call } from '../../client/api.ts';
+import { usePace } from '../../client/live.ts';
 import { useProject } from '../../client/project.ts';
 import { Failure } from '../../components/failure.tsx';
 import { Table } from '../../components/table.tsx';
@@ -10,10 +11,11 @@ import { spanText } from './words.ts';
 export const Queue = () => {
   const { project } = useProject();
   const params = { project_id: project.id };
+  const pace = usePace(10_000);
   const queue = useQuery({
     queryKey: ['jobs', project.id, 'queue'],
     queryFn: () => call('GET /projects/{project_id}/queue', { params }),
-    refetchInterval: 10_000,
+    refetchInterval: pace,
   });
   const functions = useQuery({
     queryKey: ['functions', project.id],

@@ -4,6 +4,7 @@ import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { type Filters, oneOf, useFilters } from '../../client/filters.ts';
 import { fieldOf } from '../../client/form.ts';
+import { usePace } from '../../client/live.ts';
 import { useProject } from '../../client/project.ts';
 import type { Operations } from '../../client/types.ts';
 import { Failure } from '../../components/failure.tsx';
@@ -20,6 +21,7 @@ const sources: Readonly<Record<Source, string>> = {
 };
 const allSources = Object.keys(sources) as Source[];
 const pageSize = 100;
+const refreshMs = 5000;
 
 /** The address of a line, the same for everybody who looks at it. */
 const keyOf = (line: Line): string =>
@@ -30,6 +32,9 @@ type Filter = Pick<Query, 'q' | 'level' | 'request_id'>;
 /** One source, page by page. A page that is shown is read again while it is the only one and nobody paused it. */
 const useSource = (source: Source, filter: Filter, { isOn, isPaused }: { isOn: boolean; isPaused: boolean }) => {
   const { project } = useProject();
+  const livePace = usePace(refreshMs);
+  // A run that goes on logs lines, too, of which nobody is told.
+  const pace = source === 'function' ? refreshMs : livePace;
   return useInfiniteQuery({
     queryKey: ['logs', project.id, source, filter],
     enabled: isOn,
@@ -41,7 +46,7 @@ const useSource = (source: Source, filter: Filter, { isOn, isPaused }: { isOn: b
       }),
     getNextPageParam: ({ next }) => next ?? undefined,
     placeholderData: (present) => present,
-    refetchInterval: (query) => (!isPaused && query.state.data?.pages.length === 1 ? 5000 : false),
+    refetchInterval: (query) => (!isPaused && query.state.data?.pages.length === 1 ? pace : false),
   });
 };
 
@@ -145,7 +150,9 @@ const FilterForm = ({ filters, source }: { readonly filters: Filters; readonly s
 /** What functions logged, how jobs ended and how deliveries went, as one stream. */
 export const LogsPage = () => {
   const filters = useFilters();
-  const [isPaused, setPaused] = useState(false);
+  /** What was there when the page was paused; null: it goes on. */
+  const [frozen, setFrozen] = useState<readonly Line[] | null>(null);
+  const isPaused = frozen !== null;
   const source = oneOf(allSources, filters.get('source'));
   const level = oneOf(levels, filters.get('level'));
   const [q, requestId, chosen] = [filters.get('q'), filters.get('request_id'), filters.get('line')];
@@ -163,10 +170,14 @@ export const LogsPage = () => {
     webhook: useSource('webhook', filter, state('webhook')),
   };
   const logs = allSources.filter(isOn).map((each) => all[each]);
-  const lines = merged(logs);
+  const present = merged(logs);
+  const lines = frozen ?? present;
   const error = logs.find((log) => log.error)?.error;
   const retry = (): void => void Promise.all(logs.map((log) => log.refetch()));
   const hasLines = lines.length > 0;
+  const asked = JSON.stringify([filter, source]);
+  // Another question is answered, paused or not.
+  useEffect(() => setFrozen(null), [asked]);
   useEffect(() => {
     if (chosen !== '' && hasLines)
       document.querySelector(`#${CSS.escape(chosen)}`)?.scrollIntoView({ block: 'center' });
@@ -175,7 +186,7 @@ export const LogsPage = () => {
     <>
       <div className="row head">
         <h1>Logs</h1>
-        <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
+        <button type="button" aria-pressed={isPaused} onClick={() => setFrozen(isPaused ? null : present)}>
           {isPaused ? 'Go on' : 'Pause'}
         </button>
       </div>

@@ -4,6 +4,7 @@ import { Link } from 'wouter';
 import { call } from '../../client/api.ts';
 import { oneOf, useFilters } from '../../client/filters.ts';
 import { fieldOf } from '../../client/form.ts';
+import { usePace } from '../../client/live.ts';
 import { useProject } from '../../client/project.ts';
 import { EventNames, eventNamesId } from '../../components/event-names.tsx';
 import { Failure } from '../../components/failure.tsx';
@@ -36,6 +37,7 @@ export const Deliveries = ({ webhookId }: DeliveriesProps) => {
   const { project } = useProject();
   const filters = useFilters();
   const webhooks = useWebhooks();
+  const pace = usePace(10_000);
   const status = oneOf(deliveryStatuses, filters.get('status'));
   const event = filters.get('event');
   const only = webhookId ?? filters.get('webhook');
@@ -55,7 +57,7 @@ export const Deliveries = ({ webhookId }: DeliveriesProps) => {
       }),
     getNextPageParam: ({ next }) => next ?? undefined,
     placeholderData: (present) => present,
-    refetchInterval: (of) => (of.state.data?.pages.length === 1 ? 10_000 : false),
+    refetchInterval: (of) => (of.state.data?.pages.length === 1 ? pace : false),
   });
   const rows = (deliveries.data?.pages ?? []).flatMap((page) => page.deliveries);
   const nameOf = (id: string): string => {

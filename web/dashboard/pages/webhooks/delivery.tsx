@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { call } from '../../client/api.ts';
+import { usePace } from '../../client/live.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import { Failure } from '../../components/failure.tsx';
 import { Time } from '../../components/time.tsx';
@@ -85,10 +86,11 @@ export const DeliveryPage = ({ id, did }: { readonly id: string; readonly did: s
   const { project, role } = useProject();
   const queries = useQueryClient();
   const params = { project_id: project.id, webhook_id: id, did };
+  const pace = usePace(2000);
   const delivery = useQuery({
     queryKey: ['delivery', did],
     queryFn: () => call('GET /projects/{project_id}/integrations/webhooks/{webhook_id}/deliveries/{did}', { params }),
-    refetchInterval: ({ state }) => (state.data?.status === 'pending' ? 2000 : false),
+    refetchInterval: ({ state }) => (state.data?.status === 'pending' ? pace : false),
   });
   const redeliver = useMutation({
     mutationFn: () =>
