@@ -5,7 +5,7 @@ import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id } from '../fields.ts';
 
-/** What changes in a project (decision 087). */
+/** The changes of a project as they happen (decision 087). */
 export const liveEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',

@@ -101,7 +101,7 @@ const begin = async (
 };
 
 /**
- * What changes in a project, as server-sent events: `ready` at first, then `changed` with the topics (jobs,
+ * The changes of a project as server-sent events: `ready` at first, then `changed` with the topics (jobs,
  * invocations, deliveries, schema) whose pages are to be read again. With a `Last-Event-ID` the first event says what
  * changed meanwhile.
  * @throws {ServiceError} `rate_limited`

@@ -1,11 +1,11 @@
 /*
- * What a project's members look at, as digests: a listener is told that something changed when a digest is another one
+ * Digests of the things that a project's members look at: a listener is told that something changed when a digest is another one
  * than before. Decision 087 says why changes are not published one by one.
  */
 import { hash } from 'node:crypto';
 import { type Queryable, one } from '#lib/control-db.ts';
 
-/** What may change. */
+/** The things that may change. */
 export const liveTopics = ['jobs', 'invocations', 'deliveries'] as const;
 type LiveTopic = (typeof liveTopics)[number];
 

@@ -23,7 +23,7 @@ const setUp = async () => {
   return { user, project, fn, ask, follow };
 };
 
-const hears = (source: EventSource, topic: string) =>
+const notified = (source: EventSource, topic: string) =>
   until(() => source.events.some(({ event, data }) => event === 'changed' && data.topics.includes(topic)));
 
 test('who listens hears of jobs, invocations, deliveries and the schema, and a stranger hears nothing', async (t) => {
@@ -32,23 +32,23 @@ test('who listens hears of jobs, invocations, deliveries and the schema, and a s
   t.is(source.headers.get('cache-control'), 'no-store');
   t.deepEqual(source.events[0], { event: 'ready', data: { topics: [] } });
   await ask('POST', `/functions/${fn.id}/invoke`, { payload: 1 });
-  await hears(source, 'jobs');
-  await hears(source, 'invocations');
+  await notified(source, 'jobs');
+  await notified(source, 'invocations');
   await ask('POST', '/db/query', { sql: 'create table notes (id int)' });
-  await hears(source, 'schema');
+  await notified(source, 'schema');
   const webhook = await ask('POST', '/integrations/webhooks', { url: 'http://127.0.0.1:9/', events: ['auth.*'] });
   await platform().db.query(
     `insert into webhook_deliveries (webhook_id, project_id, event_id, event, status, finished_at)
      values ($1, $2, gen_random_uuid(), 'auth.login', 'success', now())`,
     [webhook.body.id, project.id],
   );
-  await hears(source, 'deliveries');
+  await notified(source, 'deliveries');
   source.close();
   const stranger = await platform().client.signUp();
   t.is((await follow(stranger.token)).status, 404);
 });
 
-test('who comes back is told what changed meanwhile, and nothing else', async (t) => {
+test('who comes back is notified what changed meanwhile, and nothing else', async (t) => {
   const { ask, fn, user, project, follow } = await setUp();
   const first = await fetch(`${platform().base}/projects/${project.id}/live`, {
     headers: { authorization: `Bearer ${user.token}`, accept: 'text/event-stream' },
@@ -62,6 +62,7 @@ test('who comes back is told what changed meanwhile, and nothing else', async (t
   t.deepEqual(same.events[0], { event: 'changed', data: { topics: ['schema'] } });
   same.close();
   await ask('POST', `/functions/${fn.id}/invoke`, { payload: 1 });
+  await until(async () => (await ask('GET', '/jobs?status=succeeded&type=function.invoke')).body.total === 1);
   const later = await follow(user.token, { 'last-event-id': id });
   t.deepEqual(later.events[0]?.data.topics.toSorted(), ['invocations', 'jobs', 'schema']);
   later.close();

@@ -16,11 +16,11 @@ inBrowser('all tabs of a project share one stream, and each shows what happens w
   const fn = await client.deploy(user, project, 'export const handler = () => { throw new Error("seen"); };');
   const at = `${platform().base}/dashboard/projects/${project.id}`;
   const { page, complaints, close } = await open(`${at}/jobs`);
-  const asked: string[] = [];
-  page.context().on('request', (request) => asked.push(new URL(request.url()).pathname));
+  const requested: string[] = [];
+  page.context().on('request', (request) => requested.push(new URL(request.url()).pathname));
   await signIn(page, user);
   await page.getByRole('link', { name: 'Creation of the project' }).or(page.getByRole('row').nth(1)).first().waitFor();
-  await until(() => asked.some((each) => each.endsWith('/live')));
+  await until(() => requested.some((each) => each.endsWith('/live')));
   const other = await page.context().newPage();
   await other.goto(`${at}/jobs?status=failed`);
   await other.getByText('There is no such job.').waitFor();
@@ -31,10 +31,10 @@ inBrowser('all tabs of a project share one stream, and each shows what happens w
   await other.getByText('seen').waitFor();
   await page.bringToFront();
   await page.getByText('seen').waitFor();
-  t.is(asked.filter((each) => each.endsWith('/live')).length, 1);
+  t.is(requested.filter((each) => each.endsWith('/live')).length, 1);
 
   await page.close();
-  await until(() => asked.filter((each) => each.endsWith('/live')).length === 2);
+  await until(() => requested.filter((each) => each.endsWith('/live')).length === 2);
   await client.call('POST', `/projects/${project.id}/functions/${fn.id}/invoke`, {
     token: user.token,
     body: { payload: null },

@@ -175,9 +175,9 @@ export const LogsPage = () => {
   const error = logs.find((log) => log.error)?.error;
   const retry = (): void => void Promise.all(logs.map((log) => log.refetch()));
   const hasLines = lines.length > 0;
-  const asked = JSON.stringify([filter, source]);
+  const question = JSON.stringify([filter, source]);
   // Another question is answered, paused or not.
-  useEffect(() => setFrozen(null), [asked]);
+  useEffect(() => setFrozen(null), [question]);
   useEffect(() => {
     if (chosen !== '' && hasLines)
       document.querySelector(`#${CSS.escape(chosen)}`)?.scrollIntoView({ block: 'center' });
