@@ -26,8 +26,10 @@ test('a project has the fields, defaults and forms that the contract names', asy
   t.is(status, 201);
   t.deepEqual(Object.keys(body).toSorted(), [
     'api_key',
+    'branch_of',
     'created_at',
     'db_name',
+    'expires_at',
     'exposed_schemas',
     'id',
     'name',
