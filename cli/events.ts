@@ -1,5 +1,5 @@
 import { Failure, exits, failed } from './errors.ts';
-import { type Target, send } from './http.ts';
+import { type Request, type Target, send } from './http.ts';
 
 /** A server-sent event. */
 export interface ServerEvent {
@@ -53,13 +53,19 @@ export interface Follow {
   /** A way to the platform, asked for at each connection: a token lasts an hour. */
   readonly target: () => Promise<Target>;
   readonly path: string;
+  /** Left out: GET. */
+  readonly request?: () => Pick<Request, 'method' | 'body'>;
   readonly on: (event: ServerEvent) => void;
   readonly onReconnect: () => void;
 }
 
-const readOnce = async ({ target, path, on }: Follow, lastId: { value: string | undefined }): Promise<boolean> => {
+const readOnce = async (
+  { target, path, on, request }: Follow,
+  lastId: { value: string | undefined },
+): Promise<boolean> => {
   const way = await target();
   const response = await send(way, path, {
+    ...request?.(),
     timeoutMs: null,
     headers: { accept: 'text/event-stream', ...(lastId.value !== undefined && { 'last-event-id': lastId.value }) },
   });

@@ -21,6 +21,7 @@ export const groups: readonly Group[] = [
   { names: ['db'], load: async () => (await import('./commands/database.ts')).registerDatabase },
   { names: ['functions'], load: async () => (await import('./commands/functions.ts')).registerFunctions },
   { names: ['logs'], load: async () => (await import('./commands/logs.ts')).registerLogs },
+  { names: ['listen'], load: async () => (await import('./commands/listen.ts')).registerListen },
   { names: ['env'], load: async () => (await import('./commands/env.ts')).registerEnv },
   { names: ['storage'], load: async () => (await import('./commands/storage.ts')).registerStorage },
   { names: ['jobs'], load: async () => (await import('./commands/jobs.ts')).registerJobs },

@@ -63,6 +63,7 @@ const logsChannel = (prefix: string, projectId: string): string => `${prefix}:lo
 
 export const jobChannel = (prefix: string, jobId: string): string => `${prefix}:job:${jobId}`;
 const cancelChannel = (prefix: string): string => `${prefix}:cancel`;
+const deliveryChannel = (prefix: string, webhookId: string): string => `${prefix}:listener:${webhookId}`;
 const noticeChannel = (prefix: string): string => `${prefix}:notices`;
 
 /**
@@ -90,6 +91,11 @@ export interface Signals {
   readonly requestCancel: (jobId: string) => Promise<void>;
   /** A process that misses it reads again after a few seconds. */
   readonly notify: (notice: Notice) => Promise<void>;
+  /**
+   * Hands a delivery to the process that holds the connection of a listener.
+   * @returns whether it was there
+   */
+  readonly deliver: (webhookId: string, text: string) => Promise<boolean>;
 }
 
 /** Listeners tolerate the delay, and a packet for each event of a short job cost its worker as much as recording it. */
@@ -150,6 +156,7 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
     requestCancel: async (jobId) => {
       await redis.publish(cancelChannel(prefix), jobId);
     },
+    deliver: async (webhookId, text) => (await redis.publish(deliveryChannel(prefix, webhookId), text)) > 0,
     notify: async (notice) => {
       await redis.publish(noticeChannel(prefix), JSON.stringify(notice)).catch(() => undefined);
     },
@@ -165,6 +172,11 @@ export interface Subscriber {
    * @returns how to stop listening
    */
   readonly followLogs: (projectId: string, listener: (event: RunLinesEvent) => void) => Promise<() => void>;
+  /**
+   * The deliveries to a listener of webhooks.
+   * @returns how to stop listening
+   */
+  readonly followDeliveries: (webhookId: string, listener: (text: string) => void) => Promise<() => void>;
   readonly onCancel: (listener: (jobId: string) => void) => Promise<void>;
   readonly onNotice: (listener: (notice: Notice) => void) => Promise<void>;
   /** Reports of API processes about the answers that this process sends; see answer-streams.ts. */
@@ -211,6 +223,7 @@ export const openSubscriber = (redis: Redis, prefix: string): Subscriber => {
         const sent = runLinesSchema.safeParse(JSON.parse(text));
         if (sent.success) listener(sent.data);
       }),
+    followDeliveries: (webhookId, listener) => listen(deliveryChannel(prefix, webhookId), listener),
     onCancel: async (listener) => {
       await listen(cancelChannel(prefix), listener);
     },

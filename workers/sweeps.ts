@@ -40,6 +40,7 @@ import {
   deleteOrphanedDeliveries,
   wakeForgottenThrottles,
 } from '#domain/webhooks/sweep.ts';
+import { removeLostListeners } from '#domain/webhooks/listeners.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { actingAs } from '#domain/audit/actor.ts';
@@ -71,6 +72,7 @@ const storedEveryMs = 10_000;
 const maxDeleted = 5000;
 const maxExpired = 500;
 const maxExpiredBranches = 50;
+const maxLostListeners = 500;
 /** A job can hold 6 MB, which are 3000 rows beside its own. */
 const firstStep = 200;
 /** A statement may take 14 s. */
@@ -156,6 +158,8 @@ const deliverySweeps = ({ db, config }: SweepDeps): Record<string, () => Promise
     'deliveries of deleted webhooks': inSteps((max) => deleteOrphanedDeliveries(db, max)),
     'deleted webhooks': inSteps((max) => deleteEmptyWebhooks(db, max)),
     'events without deliveries': inSteps((max) => deleteEmptyEvents(db, days, max)),
+    'listeners whose process died': () =>
+      db.transaction((tx) => removeLostListeners(tx, maxLostListeners), actingAs({ type: 'system' }, 'webhook.delete')),
     'forgotten webhooks': () => wakeForgottenThrottles(db),
     'what waits for webhooks': async () => noteBacklog(await backlogOf(db)),
   };

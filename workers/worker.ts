@@ -63,15 +63,16 @@ const stepConnections = 2;
 const openChangeListeners = (
   config: Config,
   log: Log,
-): Required<ChangeListeners> & WaitingMarks & Pick<Signals, 'notify'> & { readonly close: () => void } => {
+): Required<ChangeListeners> & WaitingMarks & Pick<Signals, 'notify' | 'deliver'> & { readonly close: () => void } => {
   const redis = openRequestRedis(config.REDIS_URL, log);
   const prefix = config.PLINTH_REDIS_PREFIX;
-  const { notify } = signalsOn(redis, prefix);
+  const { notify, deliver } = signalsOn(redis, prefix);
   return {
     schemas: { changed: (projectId) => void notify({ about: 'schema', projectId }) },
     events: createDirtyMarks({ redis, prefix, log }),
     ...createWaitingMarks({ redis, prefix, log }),
     notify,
+    deliver,
     close: () => redis.disconnect(),
   };
 };
@@ -80,7 +81,7 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly bytes: StorageDriver;
   readonly platform: Platform;
   readonly runtimes: Runtimes | null;
-  readonly listeners: Required<ChangeListeners> & WaitingMarks;
+  readonly listeners: Required<ChangeListeners> & WaitingMarks & Pick<Signals, 'deliver'>;
   readonly flags: Flags;
   readonly stepsDb: ControlDb;
   /** Opened by the engine, which starts later. */

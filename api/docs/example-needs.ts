@@ -146,6 +146,7 @@ const needs: readonly (readonly [RegExp, string])[] = [
   ],
   [/^(?:post|put) .*\/storage\/v1\/object\/\{bucket\}\/\{path\}$/, 'The body is the file, of any type; PUT needs one.'],
   [/\/upload\/resumable/, 'Needs the headers of tus: a client such as tus-js-client sends them.'],
+  [/^post .*\/webhooks\/listen$/, 'Needs a `secret` of yours to sign with; the answer goes on until you leave.'],
   [/\{token\}/, 'Needs the link of a mail.'],
   [
     /^post \/oauth\/\{project_id\}\//,

@@ -16,6 +16,8 @@ import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, page } from '../fields.ts';
+import { listenToDeliveries } from '#api/streams/listener.ts';
+import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 import { subscribeAfter } from '#api/streams/subscribe-after.ts';
 import {
   fieldsOf,
@@ -81,6 +83,34 @@ const readEndpoints: readonly Endpoint[] = [
     params: webhookPath,
     response: webhook,
     handle: async ({ params }, { db, project }) => shownWebhook(await getWebhook(db, project.id, params.webhook_id)),
+  }),
+];
+
+const maxReplay = 100;
+
+const listenEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/webhooks/listen',
+    area,
+    summary: 'Receive the deliveries of a temporary webhook as server-sent events, until the connection ends',
+    access: inProject('developer'),
+    params: projectPath,
+    body: z.strictObject({
+      events: newWebhook.shape.events.default(['*']),
+      filter: newWebhook.shape.filter.default(null),
+      secret: ownSecret.describe('Signs the deliveries; the caller keeps it over several connections.'),
+      replay: z.int().min(0).max(maxReplay).default(0).describe('So many events of the past come first.'),
+    }),
+    transaction: 'none',
+    mediaType: eventStreamType,
+    response: z.string(),
+    handle: async ({ body }, call) => {
+      const { filter, ...rest } = body;
+      const events = await listenToDeliveries(call, { ...rest, filter: filter ?? null });
+      for (const [header, value] of Object.entries(eventStreamHeaders)) call.setHeader(header, value);
+      return events;
+    },
   }),
 ];
 
@@ -172,4 +202,4 @@ const changeEndpoints: readonly Endpoint[] = [
 ];
 
 /** The webhooks that receive a project's events (contract, section 6). */
-export const webhookEndpoints: readonly Endpoint[] = [...readEndpoints, ...changeEndpoints];
+export const webhookEndpoints: readonly Endpoint[] = [...readEndpoints, ...listenEndpoints, ...changeEndpoints];

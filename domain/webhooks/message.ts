@@ -8,7 +8,7 @@ import { ServiceError, notFound } from '#lib/errors.ts';
 import { type Sealer, SecretError } from '#lib/secrets.ts';
 import type { LoadedTry } from './attempts.ts';
 import { discordPauseSeconds, messageOf } from './chat-message.ts';
-import { type WebhookSecrets, hideSecrets, webhookSecrets } from './secrets.ts';
+import { type SealedWebhook, type WebhookSecrets, hideSecrets, webhookSecrets } from './secrets.ts';
 import type { EventRow } from './store.ts';
 
 /** The data of an event as the JSON text that it was written as, so that numbers stay exact. */
@@ -228,7 +228,7 @@ interface MessageDeps {
 const headerOf = (name: string): string => name.replaceAll(/[^\x21-\x7e]/gu, encodeURIComponent);
 
 const signed = (
-  { event, name, isLarge, webhook }: LoadedTry,
+  { event, name, isLarge, webhook }: Omit<ListenedEvent, 'isPast'>,
   { sealer, baseUrl, version }: MessageDeps,
   secrets: WebhookSecrets,
 ): Message => {
@@ -283,7 +283,21 @@ const chatted = (
  */
 export const makeMessage = (loaded: LoadedTry, deps: MessageDeps): Message => {
   const secrets = webhookSecrets(deps.sealer, loaded.webhook);
-  return loaded.webhook.kind === 'http' ? signed(loaded, deps, secrets) : chatted(loaded, deps, secrets);
+  const isSigned = loaded.webhook.kind === 'http' || loaded.webhook.kind === 'listener';
+  return isSigned ? signed(loaded, deps, secrets) : chatted(loaded, deps, secrets);
+};
+
+/** A delivery to a listener. */
+export interface ListenedEvent extends Pick<LoadedTry, 'name' | 'event' | 'isLarge'> {
+  readonly webhook: SealedWebhook & Pick<LoadedTry['webhook'], 'send_secret'>;
+  readonly isPast: boolean;
+}
+
+/** A delivery to a listener as the event of a stream: the request that a webhook would have got. */
+export const makeListened = ({ isPast, ...listened }: ListenedEvent, deps: MessageDeps): string => {
+  const { body, headers } = signed(listened, deps, webhookSecrets(deps.sealer, listened.webhook));
+  const data = { id: listened.event.id, event: listened.name, replayed: isPast, headers, body: body.toString() };
+  return `event: delivery\ndata: ${JSON.stringify(data)}\n\n`;
 };
 
 /** The outcome of a request. */

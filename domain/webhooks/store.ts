@@ -4,9 +4,10 @@ import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 
 /**
  * `http`: an address that the project names. `function`: a trigger (domain/functions/triggers.ts), which has neither an
- * address nor a secret. The others are chats of its integrations.
+ * address nor a secret. `listener`: the connection of somebody who listens (listeners.ts). The others are chats of its
+ * integrations.
  */
-export type WebhookKind = 'http' | 'slack' | 'discord' | 'function';
+export type WebhookKind = 'http' | 'slack' | 'discord' | 'function' | 'listener';
 
 /** A receiver of a project's events. domain/webhooks/secrets.ts opens its secrets. */
 export interface WebhookRow {

@@ -9,6 +9,7 @@ import type { Egress } from '#lib/egress.ts';
 import type { Platform } from '#domain/platform.ts';
 import type { Log } from '#lib/log.ts';
 import type { StorageDriver } from '#lib/object-store/object-store.ts';
+import type { Signals } from '#queues/signals.ts';
 import type { Processor } from '../processor.ts';
 import type { StepRecorder } from '../services/steps/recorder.ts';
 import type { OpenServices, Runtimes } from './function-invoke.ts';
@@ -34,6 +35,8 @@ export interface ProcessorDeps extends ChangeListeners {
   readonly servers: Platform['servers'];
   /** Makes the jobs of triggers. */
   readonly enqueueOnce: (projectId: string, order: RepeatableOrder) => Promise<void>;
+  /** Hands deliveries to those who listen. */
+  readonly deliver: Signals['deliver'];
   /** Records attempts of webhook deliveries. */
   readonly recorder: TryRecorder;
   /** Functions: their code, the languages of this worker (none when it does not serve them), and what they may call. */

@@ -17,7 +17,7 @@ import {
   recordTries,
   startedJobs,
 } from '#domain/webhooks/attempts.ts';
-import { type Answered, type Message, makeMessage, notAnswered, send } from '#domain/webhooks/message.ts';
+import { type Answered, type Message, makeListened, makeMessage, notAnswered, send } from '#domain/webhooks/message.ts';
 import { noteDisabled, noteFirstTry, noteRecorded, noteResponse } from '#domain/webhooks/metrics.ts';
 import { byIndex } from '#domain/webhooks/store.ts';
 import { createBatcher, splitRefused } from '#lib/batch.ts';
@@ -27,6 +27,7 @@ import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import type { webhookDeliver } from '#queues/webhook-deliver.ts';
+import type { Signals } from '#queues/signals.ts';
 import { retryEachUntilDone } from '#workers/retry-until-done.ts';
 import type { JobContext, Processor } from '../processor.ts';
 import { stopReasonOf } from '../running.ts';
@@ -114,6 +115,7 @@ interface WebhookDeliverDeps extends FunctionTriggerDeps {
   readonly db: ControlDb;
   readonly egress: Pick<Egress, 'fetch'>;
   readonly recorder: TryRecorder;
+  readonly deliver: Signals['deliver'];
 }
 
 const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8')) as {
@@ -157,6 +159,20 @@ const sendUnlessStopped = async (
   }
 };
 
+const received: Answered = { ...notAnswered(''), statusCode: 200, error: null };
+
+/** A listener that is gone will not come back: its next connection is another one. */
+const nobodyListens: Answered = { ...notAnswered('Nobody listens any more.'), isFinal: true };
+
+/** To whoever listens, over Redis; a connection that is there has no time-out and answers nothing. */
+const handOver = async (loaded: LoadedTry, { projects, baseUrl, deliver }: WebhookDeliverDeps): Promise<Answered> => {
+  const text = makeListened(
+    { ...loaded, isPast: false },
+    { sealer: projects.sealer(loaded.project), baseUrl, version },
+  );
+  return (await deliver(loaded.webhook.id, text)) ? received : nobodyListens;
+};
+
 const isTest = (name: string): boolean => name.startsWith('test.');
 
 /**
@@ -181,6 +197,11 @@ export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => 
       const enqueued = await enqueueForTrigger(loaded, deps);
       await recorder.record({ ...tried, ...enqueued, version: loaded.version, requestHeaders: noHeaders });
       return enqueued;
+    }
+    if (webhook.kind === 'listener') {
+      const handed = await handOver(loaded, deps);
+      await recorder.record({ ...tried, ...handed, version: loaded.version, requestHeaders: noHeaders });
+      return handed;
     }
     const message = makeMessage(loaded, { sealer: projects.sealer(project), baseUrl, version });
     if (loaded.triesBefore === 0 && !isTest(loaded.name)) noteFirstTry(Date.now() - event.created_at.getTime());

@@ -207,6 +207,7 @@ export const abilities: readonly (readonly [area: string, role: string, summary:
   ["Webhooks","viewer","A webhook, without its secret"],
   ["Webhooks","developer","Change a webhook: what is left out stays"],
   ["Webhooks","developer","Delete a webhook: nothing more is sent to it"],
+  ["Webhooks","developer","Receive the deliveries of a temporary webhook as server-sent events, until the connection ends"],
   ["Webhooks","developer","Replace the signing secret; the old one signs beside the new one for overlap_seconds"],
   ["Webhooks","viewer","The deliveries of a webhook, the latest first; bodies longer than 4096 bytes are null"],
   ["Webhooks","viewer","The deliveries of all webhooks of the project, the latest first"],
