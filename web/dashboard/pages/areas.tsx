@@ -68,6 +68,13 @@ export const groups: readonly Group[] = [
         params: '/:bucket?',
         page: page(async () => (await import('./storage/storage.tsx')).StoragePage),
       },
+      {
+        label: 'Vectors',
+        icon: 'vectors',
+        at: '/vectors',
+        params: '/:name?',
+        page: page(async () => (await import('./vectors/vectors.tsx')).VectorsPage),
+      },
     ],
   },
   {
@@ -104,6 +111,7 @@ export const groups: readonly Group[] = [
           '/webhooks/:id/deliveries/:did': page(async () => (await import('./webhooks/delivery.tsx')).DeliveryPage),
         },
       },
+      { label: 'AI', icon: 'chat', at: '/ai', page: page(async () => (await import('./ai/ai.tsx')).AiPage) },
       { label: 'Logs', icon: 'logs', at: '/logs', page: page(async () => (await import('./logs/logs.tsx')).LogsPage) },
     ],
   },
