@@ -25,7 +25,7 @@ interface Hubs {
 const hubsBySubscriber = new WeakMap<Subscriber, Hubs>();
 
 /** The id of an event is the state that it leads to: a client that comes back is told what changed meanwhile. */
-const idOf = (digest: ProjectDigest): string => liveTopics.map((topic) => digest[topic]).join('.');
+export const stateOf = (digest: ProjectDigest): string => liveTopics.map((topic) => digest[topic]).join('.');
 
 const changedSince = (digest: ProjectDigest, id: string): Topic[] => {
   const before = id.split('.');
@@ -34,7 +34,7 @@ const changedSince = (digest: ProjectDigest, id: string): Topic[] => {
 
 const notify = (hub: Hub, topics: readonly Topic[]): void => {
   if (hub.digest === null || topics.length === 0) return;
-  const id = idOf(hub.digest);
+  const id = stateOf(hub.digest);
   for (const listener of hub.listeners) listener(topics, id);
 };
 
@@ -42,7 +42,7 @@ const round = async (deps: Deps, projectId: string, hub: () => Hub): Promise<voi
   const digest = await projectDigest(deps.db, projectId);
   const { digest: before } = hub();
   hub().digest = digest;
-  notify(hub(), before === null ? [] : changedSince(digest, idOf(before)));
+  notify(hub(), before === null ? [] : changedSince(digest, stateOf(before)));
 };
 
 const openHub = (deps: Deps, projectId: string): Hub => {
@@ -97,7 +97,7 @@ const begin = async (
   if (digest === null) return;
   const isBack = lastEventId !== '';
   const topics: Topic[] = isBack ? ['schema', ...changedSince(digest, lastEventId)] : [];
-  stream.sendText(textOf(isBack ? 'changed' : 'ready', topics, idOf(digest)));
+  stream.sendText(textOf(isBack ? 'changed' : 'ready', topics, stateOf(digest)));
 };
 
 /**

@@ -58,6 +58,7 @@ test('who comes back is notified what changed meanwhile, and nothing else', asyn
   await reader?.cancel();
   const [, id = ''] = /^id: (\S+)/.exec(text) ?? [];
   t.regex(id, /^[\w-]{12}\.[\w-]{12}\.[\w-]{12}$/);
+  t.deepEqual((await ask('GET', '/live')).body, { id });
   const same = await follow(user.token, { 'last-event-id': id });
   t.deepEqual(same.events[0], { event: 'changed', data: { topics: ['schema'] } });
   same.close();
@@ -66,6 +67,7 @@ test('who comes back is notified what changed meanwhile, and nothing else', asyn
   const later = await follow(user.token, { 'last-event-id': id });
   t.deepEqual(later.events[0]?.data.topics.toSorted(), ['invocations', 'jobs', 'schema']);
   later.close();
+  t.not((await ask('GET', '/live')).body.id, id);
   const garbage = await follow(user.token, { 'last-event-id': 'x' });
   t.is(garbage.events[0]?.data.topics.length, 4);
   garbage.close();
