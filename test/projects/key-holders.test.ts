@@ -108,11 +108,14 @@ test('guesses are not kept, and a project is found by its id and its ref', async
 
 test('a publishable key is refused where only secret keys may', async (t) => {
   const { project } = await scene();
-  const deps = { config: platform().config, keys: holdersOf().holders } as unknown as Deps;
+  const noted: string[] = [];
+  const credentialUse = { noteKey: (id: string) => void noted.push(id) };
+  const deps = { config: platform().config, keys: holdersOf().holders, credentialUse } as unknown as Deps;
   const by = (key: string) => {
     const ctx = { get: (name: string) => (name === 'apikey' ? key : '') } as Context;
     return authenticate(withKey('secret'), ctx, deps, {});
   };
   await t.throwsAsync(by(project.publishableKey), { instanceOf: ServiceError, message: /publishable/ });
   t.is((await by(project.key)).project?.id, project.id);
+  t.true(noted.length > 0);
 });
