@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { readFile, readdir } from 'node:fs/promises';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import test from 'ava';
 import { openLinked, openWorkbench, useWorkbenches } from '#test/support/cli.ts';
@@ -128,18 +128,25 @@ test('an object whose name leads out of the folder is not written', async (t) =>
   t.false((await readdir(bench.folder)).includes('evil'));
 });
 
-test('the key that is made for the command is gone afterwards, and one that is given is used', async (t) => {
-  const { bench, project, user, at } = await open();
-  await bench.run(['storage', 'ls', `${at}/`]);
-  const keys = await platform().client.call('GET', `/projects/${project.id}/api-keys`, { token: user.token });
-  t.false(keys.text.includes('plinth storage'));
-  const developer = await addMember(platform(), project.orgId, 'developer');
-  const { token } = await makeToken(platform().client, developer);
-  const asDeveloper = await kept(
-    openWorkbench({ PLINTH_URL: platform().base, PLINTH_ACCESS_TOKEN: token, PLINTH_PROJECT: project.ref }),
-  );
-  const refused = await asDeveloper.run(['storage', 'ls']);
+test('files are used with the rights of who is signed in, and with a key where one is given', async (t) => {
+  const { bench, project, at } = await open();
+  const benchOf = async (role: 'viewer' | 'developer') => {
+    const { token } = await makeToken(platform().client, await addMember(platform(), project.orgId, role));
+    return kept(
+      openWorkbench({ PLINTH_URL: platform().base, PLINTH_ACCESS_TOKEN: token, PLINTH_PROJECT: project.ref }),
+    );
+  };
+  const [viewer, developer] = [await benchOf('viewer'), await benchOf('developer')];
+  for (const one of [viewer, developer]) await writeFile(path.join(one.folder, 'note.txt'), 'note');
+  t.is((await viewer.run(['storage', 'ls'])).code, 0);
+  const refused = await viewer.run(['storage', 'cp', 'note.txt', `${at}/note.txt`]);
   t.is(refused.code, 1);
-  t.regex(refused.stderr, /PLINTH_API_KEY/);
-  t.is((await asDeveloper.run(['storage', 'ls'], { env: { PLINTH_API_KEY: project.key } })).code, 0);
+  t.regex(refused.stderr, /role developer/);
+  t.is((await developer.run(['storage', 'cp', 'note.txt', `${at}/note.txt`])).code, 0);
+  t.regex((await bench.run(['storage', 'ls', `${at}/`])).stdout, /note\.txt/);
+  t.is((await viewer.run(['storage', 'ls'], { env: { PLINTH_API_KEY: project.key } })).code, 0);
+  const given = await viewer.run(['storage', 'cp', 'note.txt', `${at}/by-key.txt`], {
+    env: { PLINTH_API_KEY: project.key },
+  });
+  t.is(given.code, 0, given.stderr);
 });
