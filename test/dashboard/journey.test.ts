@@ -124,6 +124,20 @@ inBrowser('a session that was ended elsewhere leads to the sign-in, and back to 
   await close();
 });
 
+inBrowser('long code scrolls by keyboard', async (t) => {
+  t.timeout(longTestMs);
+  const { client } = platform();
+  const user = await client.signUp();
+  const project = await client.createProject(user);
+  const lines = Array.from({ length: 200 }, (_, line) => `// line ${line}`).join('\n');
+  const { id } = await client.deploy(user, project, `export const handler = () => 1;\n${lines}`);
+  const { page, close } = await open(`${platform().base}/dashboard/projects/${project.id}/functions/${id}`);
+  await signIn(page, user);
+  await page.getByText('// line 3', { exact: true }).waitFor();
+  t.deepEqual(await axeFaults(page), []);
+  await close();
+});
+
 inBrowser('Ctrl-K finds a table by a part of its name, the theme is kept, and ? lists the keys', async (t) => {
   t.timeout(longTestMs);
   const { client } = platform();

@@ -109,6 +109,8 @@ export const Code = ({
         ],
       }),
     });
+    // Long code scrolls, and what scrolls must be reachable by keyboard.
+    view.scrollDOM.tabIndex = 0;
     editor.current = view;
     return () => view.destroy();
     // Made once: what is typed, the selection and the focus stay when tables or the language change.
