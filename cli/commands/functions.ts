@@ -18,6 +18,8 @@ import { clean, cleanLine, jsonText } from '../text.ts';
 import { deploy } from './functions/deploy.ts';
 import { findFunction, listFunctions } from './functions/find.ts';
 import { requireSlug } from './functions/folder.ts';
+import { serve } from './functions/serve.ts';
+import { testFunctions } from './functions/test.ts';
 import { addLogOptions, showLogs } from './logs.ts';
 import type { Schemas } from '../types.ts';
 
@@ -157,6 +159,16 @@ export const registerFunctions: Register = (program, act) => {
     .description('deploy the functions of plinth/functions; those that did not change are skipped')
     .option('--prune', 'delete functions of the project that have no folder here, too')
     .action(act(deploy));
+  functions
+    .command('serve <name>')
+    .description('deploy each change of a folder as <name>-dev and print its log, until Ctrl-C')
+    .action(act(serve));
+  functions
+    .command('test [names...]')
+    .description(
+      'run the tests beside functions (*.test.ts) against the platform: `invoke(payload)` calls the function',
+    )
+    .action(act(testFunctions));
   functions.command('list').description('list the functions of the project').action(act(list));
   functions
     .command('invoke <name>')

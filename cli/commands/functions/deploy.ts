@@ -43,7 +43,8 @@ const coldOf = async (project: InProject, id: string, bytes: number): Promise<{ 
   return warm?.snapshot === false ? { cold: warm.reason ?? '' } : {};
 };
 
-const deployOne = async (
+/** Deploys a function unless the platform has exactly this. */
+export const deployOne = async (
   project: InProject,
   local: LocalFunction,
   there: ListedFunction | undefined,
