@@ -1,4 +1,5 @@
-import { rm } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import test from 'ava';
 import { besideSlug } from '#cli/commands/functions/serve.ts';
@@ -90,4 +91,45 @@ test('tests beside a function run against what is in its folder, and leave nothi
   t.is((await bench.run(['functions', 'test', 'other'])).code, 4);
   t.deepEqual(await functions(), []);
   await rm(file);
+});
+
+const makeWheel = `
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1] + '/tiny-1.0-py3-none-any.whl', 'w') as wheel:
+    wheel.writestr('tiny/__init__.py', 'from .sums import twice\\n')
+    wheel.writestr('tiny/sums.py', 'def twice(n):\\n    return n * 2\\n')
+    if len(sys.argv) > 2: wheel.writestr('tiny/fast.so', 'x')
+    wheel.writestr('tiny-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: tiny\\nVersion: 1.0\\n')
+    wheel.writestr('tiny-1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+    wheel.writestr('tiny-1.0.dist-info/RECORD', '')
+`;
+
+const hasPip = spawnSync('python3', ['-m', 'pip', '--version']).status === 0;
+
+(hasPip ? test : test.skip)('packages of Python come along, and those that were compiled are refused', async (t) => {
+  const { bench } = await open();
+  const folder = path.dirname(
+    await bench.write(
+      'plinth/functions/sum/main.py',
+      'import tiny\ndef handler(payload, sdk):\n    return tiny.twice(payload["n"])\n',
+    ),
+  );
+  await bench.write('plinth/functions/sum/requirements.txt', './tiny-1.0-py3-none-any.whl\n');
+  t.is(spawnSync('python3', ['-c', makeWheel, folder]).status, 0);
+  await rename(path.join(folder, 'tiny-1.0-py3-none-any.whl'), path.join(bench.folder, 'tiny-1.0-py3-none-any.whl'));
+  await bench.write('plinth/functions/sum/requirements.txt', '../../../tiny-1.0-py3-none-any.whl\n');
+  const deployed = await bench.run(['functions', 'deploy', 'sum']);
+  t.is(deployed.code, 0, deployed.stderr);
+  const { value } = await bench.json(['functions', 'invoke', 'sum', '--payload', '{"n":21}']);
+  t.is(value.result, 42, JSON.stringify(value));
+  t.deepEqual((await bench.json(['functions', 'deploy', 'sum'])).value.deployed[0].outcome, 'unchanged');
+  t.is(spawnSync('python3', ['-c', makeWheel, bench.folder, 'compiled']).status, 0);
+  await bench.write('plinth/functions/sum/requirements.txt', '../../../tiny-1.0-py3-none-any.whl # compiled\n');
+  const refused = await bench.run(['functions', 'deploy', 'sum']);
+  t.is(refused.code, 1);
+  t.regex(refused.stderr, /tiny\/fast\.so is compiled/);
+  await bench.write('plinth/functions/sum/requirements.txt', './nowhere-1.0-py3-none-any.whl\n');
+  const missing = await bench.run(['functions', 'deploy', 'sum']);
+  t.is(missing.code, 1);
+  t.regex(missing.stderr, /pip could not install/);
 });

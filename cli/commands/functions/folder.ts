@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { failed, systemCode, usage } from '../../errors.ts';
 import { fileFailure, normal, readJsonFile } from '../../files.ts';
 import { cleanLine } from '../../text.ts';
+import { requirementsName, vendored } from './vendor.ts';
 
 /** A folder below `plinth/functions`: a function as it is to be. */
 export interface LocalFunction {
@@ -66,6 +67,7 @@ const skipped = new Set([
   'package.json',
   'package-lock.json',
   'tsconfig.json',
+  requirementsName,
 ]);
 const isSkipped = (name: string): boolean =>
   skipped.has(name) || name.startsWith('.') || /\.test\.[cm]?[jt]sx?$/.test(name);
@@ -195,8 +197,10 @@ export const readFunction = async (folder: string): Promise<LocalFunction> => {
     const { entrypoint: _entrypoint, ...rest } = settings;
     return { slug, language, settings: rest, source: { code: text }, bytes: Buffer.byteLength(text) };
   }
-  const bytes = texts.reduce((sum, [, text]) => sum + Buffer.byteLength(text), 0);
-  return { slug, language, settings: { ...settings, entrypoint }, source: { files }, bytes };
+  // Files of the function win over those of a package.
+  const all = language === 'python' ? { ...(await vendored(folder)), ...files } : files;
+  const bytes = Object.values(all).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  return { slug, language, settings: { ...settings, entrypoint }, source: { files: all }, bytes };
 };
 
 /** The folders below `plinth/functions`. */

@@ -53,7 +53,9 @@ const onChanges = (folder: string, signal: AbortSignal, work: () => Promise<void
   let last: Promise<void> = Promise.resolve();
   const watcher = watch(folder, { recursive: true, signal }, () => {
     clearTimeout(timer);
-    timer = setTimeout(() => (last = last.then(work)), quietMs);
+    timer = setTimeout(() => {
+      last = last.then(work);
+    }, quietMs);
   });
   // The folder may be removed; the signal ends the wait of the command.
   watcher.on('error', () => undefined);

@@ -65,7 +65,7 @@ const runNode = (run: Run, project: InProject, id: string, files: readonly strin
   });
 
 const requireTypes = (files: readonly string[]): void => {
-  const [first] = files.filter((file) => typed.test(file));
+  const first = files.find((file) => typed.test(file));
   const strips: unknown = Reflect.get(process.features, 'typescript');
   if (first === undefined || Boolean(strips)) return;
   throw failed(
