@@ -27,6 +27,7 @@ import type { Log } from '#lib/log.ts';
 import { migrate, waitForSchema } from '#lib/migrate.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { checkRedis, refuseEviction } from '#lib/redis.ts';
+import { createProjectStats } from '#domain/stats/project-stats.ts';
 import { createSerializer } from '#lib/serialize.ts';
 import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { createApp } from './app.ts';
@@ -174,6 +175,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const data = openDataDeps({ config, log, platform, ai, egress, ...calls, ...queues });
   const files = await openStorage({ config, platform, data, ...queues, log });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
+  const stats = createProjectStats({ db: platform.db, log });
   const deps: Deps = {
     config,
     log,
@@ -194,6 +196,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     sealer: platform.sealer,
     paypal: createPaypal(egress),
     ...mails.deps,
+    stats,
     ...calls,
     rateLimiter,
     ...memoryOfClients(config, log, queues.redis),
@@ -209,7 +212,13 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       accepting = false;
       await closeServer(server);
       rateLimiter.close();
-      await Promise.all([files.expiry.stop(), data.flags.stop(), mails.stop(), calls.credentialUse.stop()]);
+      await Promise.all([
+        files.expiry.stop(),
+        data.flags.stop(),
+        mails.stop(),
+        stats.stop(),
+        calls.credentialUse.stop(),
+      ]);
       compiler.close();
       await ai.close();
       await json.close();

@@ -4,13 +4,13 @@ import { type LogContext, logContext, withLogContext } from '#lib/context.ts';
 import { decodeEscapes } from '#domain/storage/names.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
-import type { Log } from '#lib/log.ts';
 import { createRequestLog } from '#lib/request-line.ts';
 import { isTracing, traced } from '#lib/tracing.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint, ErrorForm } from './endpoint.ts';
 import { answerError } from './errors.ts';
 import { handle } from './handle.ts';
+import { surfaceOf } from '#domain/stats/surfaces.ts';
 import { noteRequest } from './metrics.ts';
 import { projectHosts } from './http/rest-url.ts';
 
@@ -44,13 +44,16 @@ interface Answered {
  * Answered requests are measured and logged once the answers are on their way, several of them in one turn of the event
  * loop.
  */
-const createNotes = (log: Log): ((answered: Answered) => void) => {
+const createNotes = ({ log, stats }: Pick<Deps, 'log' | 'stats'>): ((answered: Answered) => void) => {
   const writeLine = createRequestLog(log);
   const noteOne = ({ ctx, status, ms, context }: Answered): void => {
     const { method } = ctx;
     const route: unknown = ctx['_matchedRoute'];
     try {
       noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
+      const projectId: unknown = ctx.state['projectId'];
+      if (typeof projectId === 'string' && typeof route === 'string')
+        stats.note({ projectId, surface: surfaceOf(route), status, ms });
       writeLine({ method, path: loggedPath(ctx), status, ms }, context);
     } catch (error) {
       log.error({ err: error }, 'the metrics of a request could not be recorded');
@@ -68,8 +71,8 @@ const createNotes = (log: Log): ((answered: Answered) => void) => {
 };
 
 /** Whatever happens below is answered: in one middleware, since each that waits costs a promise. */
-const answerAll = ({ log, health, unsent }: Deps): Middleware => {
-  const note = createNotes(log);
+const answerAll = ({ log, health, unsent, stats }: Deps): Middleware => {
+  const note = createNotes({ log, stats });
   return async (ctx, next) => {
     const began = performance.now();
     try {

@@ -1,4 +1,5 @@
 import type { Ai } from '#domain/ai/ai.ts';
+import type { ProjectStats } from '#domain/stats/project-stats.ts';
 import type { Flags } from '#domain/flags/open.ts';
 import type { Members } from '#domain/accounts/callers.ts';
 import type { CredentialUse } from '#domain/accounts/use.ts';
@@ -73,6 +74,8 @@ export interface Deps {
   readonly transfers: Transfers;
   /** Says that a project's tables were written to, so that their events are fetched soon. */
   readonly events: { readonly markDirty: (projectId: string) => Promise<void> } & WaitingMarks;
+  /** Requests of projects, counted in memory. */
+  readonly stats: ProjectStats;
   /** Feature flags, compiled and in memory. */
   readonly flags: Flags;
   /** To be called once a project or one of its keys was changed: all processes drop their cached data of it. */

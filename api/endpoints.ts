@@ -37,6 +37,7 @@ import { projectEnvEndpoints } from './routes/functions/env.ts';
 import { triggerEndpoints } from './routes/functions/triggers.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { draftEndpoints } from './routes/functions/drafts.ts';
+import { statsEndpoints } from './routes/stats.ts';
 import { liveEndpoints } from './routes/live.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
 import { functionJobEndpoints } from './routes/functions/jobs.ts';
@@ -126,6 +127,7 @@ export const endpoints: readonly Endpoint[] = [
   ...logEndpoints,
   ...invokeEndpoints,
   ...liveEndpoints,
+  ...statsEndpoints,
   ...draftEndpoints,
   ...functionJobEndpoints,
   ...publicCallEndpoints,

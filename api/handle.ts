@@ -283,6 +283,7 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   takeRate(endpoint, ctx, deps, caller);
   const owner = ownerOf(ctx, caller);
   ctx.state['owner'] = owner;
+  ctx.state['projectId'] = caller.project?.id;
   ctx.state['group'] = groupOf(owner, caller);
   const hooks: Hooks = [];
   const call = new RequestCall(

@@ -11,6 +11,7 @@ import { sweepShadows } from '#domain/database-servers/shadow.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { createAuthDb } from '#domain/end-users/auth-db.ts';
 import { sweepFlagSchedules } from '#domain/flags/schedules.ts';
+import { sweepProjectStats } from '#domain/stats/project-stats.ts';
 import { sweepFlagStats } from '#domain/flags/usage.ts';
 import { sweepEndUsers } from '#domain/end-users/sweep.ts';
 import { sweepScheduleRuns } from '#domain/cron/runs.ts';
@@ -220,6 +221,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'sign-ins of projects’ users': () =>
     sweepEndUsers({ db: deps.db, authDb: createAuthDb(deps.projects.tenantDb), log: deps.log }),
   'counts of evaluated flags': () => sweepFlagStats(deps.db),
+  'counts of requests': () => sweepProjectStats(deps.db),
   'scheduled changes of flags': () => sweepFlagSchedules(deps.db),
   'idempotency keys': () => sweepIdempotencyKeys(deps.db),
   'calls of models that nobody ends': inSteps((max) => closeLostCalls(deps.db, max)),

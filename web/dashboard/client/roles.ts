@@ -188,6 +188,7 @@ export const abilities: readonly (readonly [area: string, role: string, summary:
   ["Functions","viewer","Search what functions log, the latest run first; live with Accept: text/event-stream"],
   ["Functions","developer","Run a function and wait for its result; 200 whatever the handler did"],
   ["Projects","viewer","Which of jobs, invocations, deliveries and schema change; live with Accept: text/event-stream"],
+  ["Projects","viewer","Requests, errors and times by surface, and the size of the database"],
   ["Functions","developer","Run code without deploying it, with the limits and variables of its function"],
   ["Functions","developer","Enqueue jobs that run a function"],
   ["Functions","viewer","The finished runs of a function, the latest first, each with the end of its log"],
