@@ -130,9 +130,13 @@ const listenerFor = (deps: Deps, redis: Redis): RequestListener => {
 };
 
 /** The callers and functions that calls recall. */
-const memoryOfCalls = (db: ControlDb, log: Log): Pick<Deps, 'members' | 'functionVersions' | 'credentialUse'> => ({
+const memoryOfCalls = (
+  db: ControlDb,
+  log: Log,
+): Pick<Deps, 'members' | 'functionVersions' | 'credentialUse' | 'stats'> => ({
   members: createMembers(),
   credentialUse: createCredentialUse(db, log),
+  stats: createProjectStats({ db, log }),
   functionVersions: createFunctionVersions(db),
 });
 
@@ -159,6 +163,10 @@ const startMails = ({ config, platform: { db, sealer }, endUsers, jobs, log }: M
   };
 };
 
+const stopCounting = async ({ credentialUse, stats }: Pick<Deps, 'credentialUse' | 'stats'>): Promise<void> => {
+  await Promise.all([credentialUse.stop(), stats.stop()]);
+};
+
 /** Starts the API: migrates, connects, listens. */
 export const startApi = async (config: Config, log: Log): Promise<Api> => {
   await prepareDatabase(config, log);
@@ -175,7 +183,6 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const data = openDataDeps({ config, log, platform, ai, egress, ...calls, ...queues });
   const files = await openStorage({ config, platform, data, ...queues, log });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
-  const stats = createProjectStats({ db: platform.db, log });
   const deps: Deps = {
     config,
     log,
@@ -196,7 +203,6 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     sealer: platform.sealer,
     paypal: createPaypal(egress),
     ...mails.deps,
-    stats,
     ...calls,
     rateLimiter,
     ...memoryOfClients(config, log, queues.redis),
@@ -212,13 +218,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       accepting = false;
       await closeServer(server);
       rateLimiter.close();
-      await Promise.all([
-        files.expiry.stop(),
-        data.flags.stop(),
-        mails.stop(),
-        stats.stop(),
-        calls.credentialUse.stop(),
-      ]);
+      await Promise.all([files.expiry.stop(), data.flags.stop(), mails.stop(), stopCounting(calls)]);
       compiler.close();
       await ai.close();
       await json.close();

@@ -54,7 +54,7 @@ test('a write whose answer was lost, and two processes, count nothing twice', as
   await one.flush();
   other.note(request);
   await Promise.all([one.stop(), other.stop()]);
-  const [point] = (await readStats(db, projectId, '24h')).filter(({ surface }) => surface === 'rest');
+  const point = (await readStats(db, projectId, '24h')).find(({ surface }) => surface === 'rest');
   t.like(point, { requests: 21, errors: 1, p95_ms: 5 });
 });
 

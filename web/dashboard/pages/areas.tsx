@@ -35,6 +35,12 @@ export const groups: readonly Group[] = [
     label: 'Project',
     areas: [
       { label: 'Home', icon: 'home', at: '', page: page(async () => (await import('./home/home.tsx')).HomePage) },
+      {
+        label: 'Traffic',
+        icon: 'chart',
+        at: '/traffic',
+        page: page(async () => (await import('./traffic/traffic.tsx')).TrafficPage),
+      },
     ],
   },
   {
