@@ -101,7 +101,7 @@ inBrowser('a viewer sees everything and is offered no change', async (t) => {
   await page.getByText('Developers, admins and owners change and run code.').waitFor();
   t.is(await page.getByRole('button', { name: /Deploy|Run/ }).count(), 0);
   await page.getByRole('link', { name: 'API keys' }).click();
-  await page.getByText('Keys are made and deleted by admins and owners.').waitFor();
+  await page.getByText('Keys are made, rolled and deleted by admins and owners.').waitFor();
   t.is(await page.getByRole('button', { name: /Delete|Create/ }).count(), 0);
   await close();
 });
