@@ -6,6 +6,7 @@ import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { createRequestLog } from '#lib/request-line.ts';
 import { isTracing, traced } from '#lib/tracing.ts';
+import { compressAnswer } from './http/compress.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint, ErrorForm } from './endpoint.ts';
 import { answerError } from './errors.ts';
@@ -78,6 +79,7 @@ const answerAll = ({ log, health, unsent, stats }: Deps): Middleware => {
     try {
       await next();
       unsent.take(ctx, ctx.state);
+      await compressAnswer(ctx);
     } catch (thrown) {
       answerError(ctx, thrown, log);
     }

@@ -21,6 +21,7 @@ import { idempotencyKeyOf } from './idempotency.ts';
 import { parsePrefer } from './http/prefer.ts';
 import type { RateName, RateVerdict } from './rate-limit.ts';
 import type { RawRequest, RawWork } from './raw-endpoint.ts';
+import { noteCompressible } from './http/compress.ts';
 import { type Reply, replyOf } from './http/reply.ts';
 import { runDirect, runJob } from './run.ts';
 import { setReply } from './http/send-reply.ts';
@@ -297,6 +298,7 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
     const reply = await answer(endpoint, ctx, Object.assign(call, caller));
     for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
     setReply(ctx, reply);
+    noteCompressible(ctx, endpoint);
   } catch (error) {
     // A caller from memory who may not call any more gets that refusal, whatever else was wrong with the request.
     await caller.member?.renew(deps.db);

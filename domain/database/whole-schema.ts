@@ -107,6 +107,7 @@ select json_build_object(
 export interface WholeSchema {
   /** JSON text. */
   readonly text: string;
+  /** Weak: it stands for what the text says, compressed or not. */
   readonly etag: string;
 }
 
@@ -127,7 +128,7 @@ export const readWholeSchema = async (db: Pick<ProjectDb, 'use'>, projectId: str
     return await reading(db, projectId, async (client) => {
       const { rows } = await runBound(client, { sql: wholeSchema, params: [] });
       const text = rows[0]?.[0] ?? '{}';
-      return { text, etag: `"${hash('sha256', text, 'base64url').slice(0, 22)}"` };
+      return { text, etag: `W/"${hash('sha256', text, 'base64url').slice(0, 22)}"` };
     });
   } catch (error) {
     throw tooLarge(error);

@@ -18,7 +18,7 @@ export interface Box {
   readonly height: number;
 }
 
-export interface Line {
+interface Line {
   readonly key: string;
   readonly path: string;
 }
