@@ -9,6 +9,7 @@ import { oauthBenchmarks } from './oauth.ts';
 import { callBenchmarks } from './calls.ts';
 import { cliBenchmark } from './cli.ts';
 import { cronTick } from './cron.ts';
+import { dashboardBenchmark } from './dashboard.ts';
 import { dataBenchmarks } from './data.ts';
 import { emailSending } from './email.ts';
 import { flagBenchmarks } from './flags.ts';
@@ -43,6 +44,7 @@ const benchmarksOf = (million: boolean, noise: NoiseOptions): readonly Benchmark
   ...flagBenchmarks,
   ...storageBenchmarks,
   cliBenchmark,
+  dashboardBenchmark,
   ...aiBenchmarks,
   ...noiseBenchmarks(noise),
 ];

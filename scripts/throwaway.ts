@@ -120,8 +120,10 @@ export const onThrowawayPlatform = (root: string, plan: PlatformPlan): Promise<n
   onThrowawayServers(root, {
     durable: plan.durable,
     given: process.env,
-    use: async (surroundings, env) => {
+    use: async (surroundings, given) => {
       const { site, stack } = surroundings;
+      // Empty until somebody who needs the dashboard builds it there.
+      const env = { PLINTH_DASHBOARD_DIR: path.join(site.dataDir, 'dashboard'), ...given };
       const { drainMs } = readSettings(process.env, root);
       const app = { choosePort: freePortAnywhere, workers: plan.workers, drainMs, env, logFolder: site.dataDir };
       const port = await startProcesses({ site, stack }, app);

@@ -62,7 +62,7 @@ export const compressAnswer = async (ctx: Context): Promise<void> => {
     ctx.body = into;
     ctx.remove('Content-Length');
   } else {
-    const bytes = Buffer.from(String(body));
+    const bytes = Buffer.from(body);
     ctx.body = await (encoding === 'br' ? brotlied(bytes, brotliOptions) : gzipped(bytes, gzipOptions));
   }
   ctx.set('Content-Type', contentType);
