@@ -221,6 +221,7 @@ export const KeysPage = () => {
       <h2>Use</h2>
       <p className="muted">
         A publishable key may stand in a page: policies bind it. A secret key passes by them. A new key fills itself in.
+        All calls are in <a href="/docs">the reference of the API</a>.
       </p>
       <Snippets apiKey={null} />
       {made !== null && <ShowOnce made={made} onClose={() => setMade(null)} />}
