@@ -1,4 +1,4 @@
-import { useSearchParams } from 'wouter';
+import { useSearch } from './search.ts';
 
 /** The filters of a page, which stand in its address: a colleague who opens it sees the same. */
 export interface Filters {
@@ -12,7 +12,7 @@ export interface Filters {
 }
 
 export const useFilters = (): Filters => {
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const change = (changes: Readonly<Record<string, string>>): void =>
     setSearch(
       (present) => {

@@ -1,4 +1,5 @@
-import { Link, useLocation, useSearchParams } from 'wouter';
+import { Link, useLocation } from 'wouter';
+import { useSearch } from '../client/search.ts';
 
 interface TabsProps<Id extends string> {
   readonly label: string;
@@ -27,7 +28,7 @@ export const Tabs = <Id extends string>({ label, tabs, current }: TabsProps<Id>)
 
 /** The tab that the address names; the first where it names none. */
 export const useTab = <Id extends string>(tabs: Readonly<Record<Id, string>>): Id => {
-  const [search] = useSearchParams();
+  const [search] = useSearch();
   const ids = Object.keys(tabs) as Id[];
   return ids.find((id) => id === search.get('tab')) ?? (ids[0] as Id);
 };

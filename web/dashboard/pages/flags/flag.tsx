@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Link, useLocation, useSearchParams } from 'wouter';
+import { Link, useLocation } from 'wouter';
 import { ApiError, call } from '../../client/api.ts';
 import { useChange } from '../../client/change.ts';
 import { useDraft } from '../../client/draft.ts';
@@ -12,6 +12,7 @@ import { Evaluation, useEvaluation } from './evaluation.tsx';
 import { type Edited, type Flag, defaultEnvironment, editedOf, patchOf } from './flag-shapes.ts';
 import { FlagEditor } from './flag-editor.tsx';
 import { History, OtherEnvironments, Schedules, Stats } from './flag-parts.tsx';
+import { useSearch } from '../../client/search.ts';
 
 const parsedDraft = (text: string, saved: Edited): Edited => {
   try {
@@ -190,7 +191,7 @@ const Heading = ({ flag, mayWrite }: { readonly flag: Flag; readonly mayWrite: b
 /** One flag in one environment: its rules, and what it answers. */
 export const FlagPage = ({ name: key }: { readonly name: string }) => {
   const { project, role } = useProject();
-  const [search] = useSearchParams();
+  const [search] = useSearch();
   const environment = search.get('environment') ?? defaultEnvironment;
   const flag = useFlag(key, environment);
   const mayWrite = atLeast(role, 'developer');

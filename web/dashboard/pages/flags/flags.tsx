@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { Link, useLocation, useSearchParams } from 'wouter';
+import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { useChange } from '../../client/change.ts';
 import { fieldOf } from '../../client/form.ts';
@@ -14,6 +14,7 @@ import { Compare, Environments } from './environments.tsx';
 import { defaultEnvironment } from './flag-shapes.ts';
 import { NewFlag } from './new-flag.tsx';
 import { ExportFlags, ImportFlags } from './transfer.tsx';
+import { useSearch } from '../../client/search.ts';
 
 type Listed = Operations['GET /projects/{project_id}/flags']['answer']['flags'][number];
 
@@ -181,7 +182,7 @@ const filterOf = (search: URLSearchParams) => ({
 export const FlagsPage = () => {
   const { project, role } = useProject();
   const [, go] = useLocation();
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const [opened, setOpened] = useState<Opened>(null);
   const { environment, q, stale, other, offset } = filterOf(search);
   const params = { project_id: project.id };

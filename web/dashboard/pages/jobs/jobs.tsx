@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { Link, useLocation, useSearchParams } from 'wouter';
+import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { type Filters, oneOf, useFilters } from '../../client/filters.ts';
 import { fieldOf } from '../../client/form.ts';
@@ -28,6 +28,7 @@ import {
   types,
   waitText,
 } from './words.ts';
+import { useSearch } from '../../client/search.ts';
 
 const limit = 50;
 const hourMs = 3_600_000;
@@ -79,7 +80,7 @@ const filtersOf = (filters: Filters): JobFilters => {
 const States = ({ filters, type, status }: { readonly filters: Filters } & Pick<JobFilters, 'type' | 'status'>) => {
   const { project } = useProject();
   const [here] = useLocation();
-  const [search] = useSearchParams();
+  const [search] = useSearch();
   const range = rangeOf(filters) ?? '24h';
   const pace = usePace(10_000);
   const counts = useQuery({

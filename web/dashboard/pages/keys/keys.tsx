@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { useSearchParams } from 'wouter';
 import { call } from '../../client/api.ts';
 import { useChange } from '../../client/change.ts';
 import { fieldOf } from '../../client/form.ts';
@@ -13,6 +12,7 @@ import { Failure } from '../../components/failure.tsx';
 import { Pager } from '../../components/pager.tsx';
 import { Table } from '../../components/table.tsx';
 import { Snippets } from './snippets.tsx';
+import { useSearch } from '../../client/search.ts';
 
 type Key = Operations['GET /projects/{project_id}/api-keys']['answer']['api_keys'][number];
 type Made = Operations['POST /projects/{project_id}/api-keys']['answer'];
@@ -172,7 +172,7 @@ const ShowOnce = ({ made, onClose }: { readonly made: Made; readonly onClose: ()
 /** The API keys of the project; a key itself is shown once. */
 export const KeysPage = () => {
   const { project, role } = useProject();
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const offset = Number(search.get('offset') ?? 0) || 0;
   const params = { project_id: project.id };
   const [made, setMade] = useState<Made | null>(null);

@@ -1,6 +1,5 @@
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { useSearchParams } from 'wouter';
 import { call } from '../../client/api.ts';
 import { fieldOf } from '../../client/form.ts';
 import { type OpenOrg, useOrg } from '../../client/org.ts';
@@ -10,6 +9,7 @@ import { Changes } from '../../components/changes.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { Pager } from '../../components/pager.tsx';
 import { csvOf } from './csv.ts';
+import { useSearch } from '../../client/search.ts';
 
 type Entry = Operations['GET /team/audit-log']['answer']['entries'][number];
 
@@ -48,7 +48,7 @@ const filterOf = (search: URLSearchParams): Filter => {
 
 const Filters = () => {
   const { org_id: id } = useOrg();
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const projects = useQuery({
     queryKey: ['projects', id, 'all'],
     queryFn: () => call('GET /projects', { query: { org_id: id, limit: 200 } }),
@@ -191,7 +191,7 @@ const EntryDetails = ({ entry }: { readonly entry: Entry }) => {
 /** Who changed what in the organization. */
 export const AuditPage = () => {
   const { org_id: id, headers } = useOrg();
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const filter = filterOf(search);
   const offset = Number(search.get('offset') ?? 0) || 0;
   const entries = useQuery({

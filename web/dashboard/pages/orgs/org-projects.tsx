@@ -1,5 +1,5 @@
 import { useQueries, useQuery } from '@tanstack/react-query';
-import { Link, useSearchParams } from 'wouter';
+import { Link } from 'wouter';
 import { call } from '../../client/api.ts';
 import { bytesText } from '../../client/bytes.ts';
 import { useOrg } from '../../client/org.ts';
@@ -7,6 +7,7 @@ import type { Operations } from '../../client/types.ts';
 import { Failure } from '../../components/failure.tsx';
 import { Pager } from '../../components/pager.tsx';
 import { Table } from '../../components/table.tsx';
+import { useSearch } from '../../client/search.ts';
 
 type Usage = Operations['GET /projects/{project_id}/usage']['answer'];
 
@@ -55,7 +56,7 @@ const resetOf = (usages: readonly (Usage | undefined)[]): string | null => {
 /** The projects of the organization with what they use of their plans. */
 export const OrgProjectsPage = () => {
   const { org_id: id } = useOrg();
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const offset = Number(search.get('offset') ?? 0) || 0;
   const projects = useQuery({
     queryKey: ['projects', id, offset],

@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
-import { useLocation, useSearchParams } from 'wouter';
+import { useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { useProject } from '../../client/project.ts';
 import { useSqlTabs } from '../../client/sql-tabs.ts';
 import { Failure } from '../../components/failure.tsx';
 import { Pager } from '../../components/pager.tsx';
 import { Table } from '../../components/table.tsx';
+import { useSearch } from '../../client/search.ts';
 
 const limit = 50;
 const columns = ['Statement', 'Calls', 'In total', 'On average', 'Longest', 'Rows', ''] as const;
@@ -17,7 +18,7 @@ const ms = (value: number): string =>
 export const SlowQueriesPage = () => {
   const { project } = useProject();
   const [, go] = useLocation();
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const offset = Number(search.get('offset') ?? 0);
   const tabs = useSqlTabs(project.id, '');
   const slow = useQuery({

@@ -1,6 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useMemo, useRef, useState } from 'react';
-import { useSearchParams } from 'wouter';
 import { call } from '../../client/api.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import { useSchema } from '../../client/schema.ts';
@@ -13,6 +12,7 @@ import { GenerateDialog, HistoryDialog, SaveDialog, SnippetsDialog } from './lis
 import { Results } from './results.tsx';
 import { type Run, type RunRequest, placeOf, run } from './run.ts';
 import { type SaveState, useSnippet } from './use-snippet.ts';
+import { useSearch } from '../../client/search.ts';
 
 const example = `create table todos (
   id bigint generated always as identity primary key,
@@ -396,7 +396,7 @@ const Editor = ({ tab, tabs, onChoose }: { tab: SqlTab; tabs: SqlTabs; onChoose:
 export const SqlPage = () => {
   const { project } = useProject();
   const tabs = useSqlTabs(project.id, example);
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const active = tabs.tabs.find(({ id }) => id === search.get('tab')) ?? tabs.tabs[0];
   const choose = (id: string): void => setSearch(id === '' ? {} : { tab: id });
   return (

@@ -1,5 +1,4 @@
 import { useCallback, useMemo, useRef, useState } from 'react';
-import { useSearchParams } from 'wouter';
 import { orderOf, termsOf } from '../../client/conditions.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import type { SchemaTable } from '../../client/schema.ts';
@@ -21,10 +20,11 @@ import { useStaged } from './use-staged.ts';
 import { useTable } from './use-table.ts';
 import { ValueDialog } from './value-dialog.tsx';
 import { ViewedAs } from './viewed-as.tsx';
+import { useSearch } from '../../client/search.ts';
 
 /** The view that the address says, and a way to change it. */
 const useView = (table: SchemaTable) => {
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const set = (name: string, value: string): void =>
     setSearch((known) => {
       const next = new URLSearchParams(known);

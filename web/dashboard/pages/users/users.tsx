@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { Link, useLocation, useSearchParams } from 'wouter';
+import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { fieldOf } from '../../client/form.ts';
 import { atLeast, useProject } from '../../client/project.ts';
@@ -12,6 +12,7 @@ import { Table } from '../../components/table.tsx';
 import { NewUser } from './new-user.tsx';
 import { stateOf } from './user-state.ts';
 import { ImportUsers, Imports } from './imports.tsx';
+import { useSearch } from '../../client/search.ts';
 
 const pageSize = 50;
 
@@ -44,7 +45,7 @@ const UserTable = ({ users, isFiltered }: { readonly users: Listed; readonly isF
 export const UsersPage = () => {
   const { project, role } = useProject();
   const [, go] = useLocation();
-  const [search, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearch();
   const [dialog, setDialog] = useState<'new' | 'invite' | 'import' | null>(null);
   const [q, provider] = [search.get('q') ?? '', search.get('provider') ?? ''];
   const offset = Number(search.get('offset') ?? 0) || 0;
