@@ -39,11 +39,15 @@ const eachPart = (text: string, visit: (mark: string, at: number, end: number) =
   }
 };
 
-const isBlank = (text: string): boolean =>
-  text
-    .replaceAll(/--[^\n]*/g, '')
-    .replaceAll(/\/\*[\s\S]*?\*\//g, '')
-    .trim() === '';
+/** Whether there is nothing but comments and space. */
+const isBlank = (text: string): boolean => {
+  let [rest, from] = ['', 0];
+  eachPart(text, (mark, at, end) => {
+    rest += text.slice(from, mark === '/*' || mark.startsWith('--') ? at : end);
+    from = end;
+  });
+  return (rest + text.slice(from)).trim() === '';
+};
 
 const trimmed = (text: string, { from, to }: Place): Place => {
   const part = text.slice(from, to);
