@@ -1,4 +1,5 @@
 import test from 'ava';
+import type { Page } from 'playwright-core';
 import { addMember } from '#test/support/members.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { inBrowser, useBrowser } from '../ops/browser.ts';
@@ -9,6 +10,9 @@ const { platform } = useDashboard(test);
 const open = useBrowser();
 
 const hostile = `<img src=x onerror=alert(1)> "q" \u202Egnp.js 🦄`;
+
+const tabOf = (page: Page, name: string) =>
+  page.getByRole('navigation', { name: 'Parts of the function' }).getByRole('link', { name, exact: true });
 
 const setUp = async (code = 'export const handler = (x) => ({ deployed: x });\n') => {
   const { client } = platform();
@@ -44,7 +48,7 @@ inBrowser('a draft is run without being deployed, deployed, compared and rolled 
   await page.getByText('Version 2', { exact: true }).waitFor();
   t.regex(String((await fn()).code), /draft: 1/);
 
-  await page.getByRole('link', { name: 'Versions' }).click();
+  await tabOf(page, 'Versions').click();
   await page.getByRole('button', { name: 'Compare version 1' }).click();
   await page.getByRole('region', { name: 'From version 1 to version 2' }).first().getByText('deployed').waitFor();
   await looksRight(t, page, 'function-versions');
@@ -85,7 +89,7 @@ inBrowser('runs are filtered, explained and run again; a failure shows its stack
   );
   for (const payload of ['good', 'bad'])
     await client.call('POST', `${at}/invoke`, { token: user.token, body: { payload } });
-  await page.getByRole('link', { name: 'Runs', exact: true }).click();
+  await tabOf(page, 'Runs').click();
   await page.getByRole('cell', { name: 'success' }).waitFor();
   await page.getByLabel('Status').selectOption('error');
   await page.getByText('1 runs').waitFor();
@@ -142,10 +146,10 @@ inBrowser('what a colleague deploys does not replace what was typed', async (t) 
   await page.reload();
   await page.getByText(/Version 2 was deployed while you changed version 1/).waitFor();
   await page.locator('.cm-content').getByText('mine').waitFor();
-  await page.getByRole('link', { name: 'Versions' }).click();
+  await tabOf(page, 'Versions').click();
   await page.getByRole('button', { name: 'Compare your draft with it' }).click();
   await page.getByText('of the colleague').waitFor();
-  await page.getByRole('link', { name: 'Code', exact: true }).click();
+  await tabOf(page, 'Code').click();
   await page.getByRole('button', { name: 'Discard the draft' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Discard the draft' }).click();
   await page.locator('.cm-content').getByText('of the colleague').waitFor();
@@ -156,7 +160,7 @@ inBrowser('what a colleague deploys does not replace what was typed', async (t) 
 inBrowser('access, variables and triggers are set and taken away', async (t) => {
   t.timeout(longTestMs);
   const { page, fn, client, user, project, close } = await setUp();
-  await page.getByRole('link', { name: 'Settings', exact: true }).click();
+  await tabOf(page, 'Settings').click();
   await page.getByLabel('Who may call it').selectOption('public');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
@@ -172,7 +176,7 @@ inBrowser('access, variables and triggers are set and taken away', async (t) => 
   await page.getByText('There is none.').waitFor();
   t.deepEqual((await fn()).env_vars, {});
 
-  await page.getByRole('link', { name: 'Triggers' }).click();
+  await tabOf(page, 'Triggers').click();
   await page.getByRole('combobox', { name: 'Event' }).fill('db.inserted');
   await page.getByRole('button', { name: 'Add the trigger' }).click();
   await page
@@ -189,13 +193,13 @@ inBrowser('access, variables and triggers are set and taken away', async (t) => 
   await page.getByRole('button', { name: 'Delete the trigger', exact: true }).click();
   await page.getByText('No event runs this function.').waitFor();
 
-  await page.getByRole('link', { name: 'Call it' }).click();
+  await tabOf(page, 'Call it').click();
   await page
     .getByText(/curl -X POST/)
     .first()
     .waitFor();
   await looksRight(t, page, 'function-call');
-  await page.getByRole('link', { name: 'Settings', exact: true }).click();
+  await tabOf(page, 'Settings').click();
   await page.getByRole('button', { name: 'Delete the function' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete the function' }).click();
   await page.getByText(/No function yet/).waitFor();
@@ -221,7 +225,7 @@ inBrowser('a viewer reads code, runs, versions and settings, and is offered no c
   t.false((await page.locator('.cm-content').innerText()).includes('changed'));
   const write = /Deploy|Run|Delete|Save|Set|Add |Roll/;
   for (const tab of ['Code', 'Runs', 'Versions', 'Triggers', 'Settings', 'Call it']) {
-    await page.getByRole('link', { name: tab, exact: true }).click();
+    await tabOf(page, tab).click();
     t.is(await page.getByRole('button', { name: write }).count(), 0, tab);
   }
   t.deepEqual(
