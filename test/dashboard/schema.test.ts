@@ -129,7 +129,7 @@ inBrowser('policies are made, and the tester shows what a user sees of the table
 inBrowser('a viewer reads the schema, and is offered no change; hostile names are only names', async (t) => {
   t.timeout(longTestMs);
   const scene = await newScene();
-  const evil = `<img src=x onerror=alert(1)> "'\u202Eabc😀`;
+  const evil = `<img src=x onerror=alert(1)> 100%2F% "'\u202Eabc😀`;
   const quoted = `"${evil.replaceAll('"', '""')}"`;
   await scene.sql(`create table ${quoted} (${quoted} int primary key)`);
   await scene.sql(`create type ${quoted} as enum ('<b>')`).catch(() => undefined);

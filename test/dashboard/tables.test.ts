@@ -360,7 +360,7 @@ inBrowser('1,600 columns, cells of a megabyte and hostile names are shown, and c
     `do $$ begin execute 'create table wide (id int primary key, ' || (select string_agg('c' || i || ' bool', ',') from generate_series(1, 1599) i) || ')'; end $$`,
   );
   await sql('insert into wide (id) select generate_series(1, 150)');
-  const evil = `<img src=x onerror=alert(1)> "'\u202Eabc😀`;
+  const evil = `<img src=x onerror=alert(1)> 100%2F% "'\u202Eabc😀`;
   await sql(`create table "${evil.replaceAll('"', '""')}" (id int primary key, "${evil.replaceAll('"', '""')}" text)`);
   await sql(
     `insert into "${evil.replaceAll('"', '""')}" select i, repeat('x', 1000000) || i from generate_series(1, 40) i`,

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { atLeast, useProject } from '../../client/project.ts';
+import { lastSegment } from '../../client/last-segment.ts';
 import { useSchema } from '../../client/schema.ts';
 import { Failure } from '../../components/failure.tsx';
 import { Table } from '../../components/table.tsx';
@@ -97,7 +98,7 @@ export const SchemaPage = ({ name }: { readonly name: string | undefined }) => {
   if (schema.error) return <Failure error={schema.error} onRetry={() => void schema.refetch()} />;
   if (schema.data === undefined) return <p className="loading">Loading…</p>;
   const tables = schema.data.tables.filter((table) => table.schema === 'public');
-  const wanted = name === undefined ? undefined : decodeURIComponent(name);
+  const wanted = name === undefined ? undefined : lastSegment();
   const table = tables.find((candidate) => candidate.name === wanted);
   const found = tables.filter((each) => each.name.toLowerCase().includes(search.toLowerCase()));
   const at = `/projects/${project.id}/schema`;
