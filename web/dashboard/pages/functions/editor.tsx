@@ -86,7 +86,7 @@ const Files = ({ fn, draft, open, mayChange, onOpen }: FilesProps) => {
   const [dialog, setDialog] = useState<'new' | 'remove' | null>(null);
   const paths = Object.keys(draft.source).toSorted();
   return (
-    <div className="row files">
+    <div className="row source-files">
       {!isOneFile(draft.source) && (
         <nav aria-label="Files" className="row">
           {paths.map((path) => (

@@ -40,8 +40,7 @@ export const StoragePage = ({ bucket: given }: { readonly bucket: string | undef
   });
   if (buckets.error) return <Failure error={buckets.error} onRetry={() => void buckets.refetch()} />;
   if (buckets.data === undefined) return <p className="loading">Loading…</p>;
-  const wanted = given === undefined ? undefined : decodeURIComponent(given);
-  const bucket = buckets.data.find(({ id }) => id === wanted);
+  const bucket = buckets.data.find(({ id }) => id === given);
   const addressOf = (id: string): string => `/projects/${project.id}/storage/${encodeURIComponent(id)}`;
   return (
     <>
@@ -58,15 +57,15 @@ export const StoragePage = ({ bucket: given }: { readonly bucket: string | undef
       <div className="with-list">
         <nav aria-label="Buckets" className="list">
           {buckets.data.map(({ id, name }) => (
-            <Link key={id} href={addressOf(id)} aria-current={id === wanted ? 'page' : undefined}>
+            <Link key={id} href={addressOf(id)} aria-current={id === given ? 'page' : undefined}>
               {name}
             </Link>
           ))}
         </nav>
         <section className="fill">
           {bucket && <Folder key={bucket.id} bucket={bucket} buckets={buckets.data} />}
-          {!bucket && wanted !== undefined && <p className="empty">There is no bucket of that name.</p>}
-          {!bucket && wanted === undefined && (
+          {!bucket && given !== undefined && <p className="empty">There is no bucket of that name.</p>}
+          {!bucket && given === undefined && (
             <p className="empty">{buckets.data.length === 0 ? 'There is no bucket yet.' : 'Choose a bucket.'}</p>
           )}
         </section>

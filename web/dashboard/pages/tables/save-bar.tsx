@@ -23,7 +23,7 @@ const Review = ({ table, staged, onClose }: { table: SchemaTable; staged: Staged
       <p className="muted">They run in one transaction: all of them, or none.</p>
       {sql.error && <Failure error={sql.error} />}
       {sql.data !== undefined && (
-        <pre className="sql diff" tabIndex={0}>
+        <pre className="sql staged-sql" tabIndex={0}>
           {sql.data.split('\n').map((line, place) => (
             // oxlint-disable-next-line react/no-array-index-key -- lines never change
             <span key={place} className={line.split(' ', 1)[0]}>
