@@ -48,11 +48,14 @@ test('an accepted job can be followed to its end', async (t) => {
   const { body } = await ended(at, accepted.body.job_id);
   t.deepEqual(Object.keys(body).toSorted(), [
     'attempt',
+    'attempts',
     'created_at',
     'error',
     'finished_at',
+    'function_id',
     'id',
     'max_attempts',
+    'payload',
     'position',
     'priority',
     'progress',

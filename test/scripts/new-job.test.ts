@@ -21,6 +21,7 @@ const copied = [
   'test/architecture/jobs.test.ts',
   'test/architecture/source.ts',
   'test/support/cheap-passwords.ts',
+  'cli',
   'web',
   'workers',
 ];
