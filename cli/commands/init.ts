@@ -28,6 +28,17 @@ export const handler: Handler<{ name?: string } | null> = async (payload, { db }
 };
 `;
 
+const handlerTest = `import assert from 'node:assert';
+import { test } from 'node:test';
+
+// \`plinth functions test\` deploys what is in this folder, and \`invoke\` calls it.
+test('whoever signs the guest book is the first to be read', async () => {
+  const { status, result } = await invoke({ name: 'Mary' });
+  assert.equal(status, 'success');
+  assert.equal(result[0].name, 'Mary');
+});
+`;
+
 const manifest = `${JSON.stringify({ language: 'typescript', timeout_ms: 10_000 }, undefined, 2)}\n`;
 
 interface Wanted {
@@ -59,7 +70,11 @@ const init = async (run: Run): Promise<void> => {
   const files: Record<string, string> = {
     ...(wanted.database && { [`migrations/${timeName(new Date())}_guests.sql`]: migration }),
     ...(wanted.seed && { 'seed.sql': seed }),
-    ...(wanted.function && { 'functions/guest-book/index.ts': handler, 'functions/guest-book/plinth.json': manifest }),
+    ...(wanted.function && {
+      'functions/guest-book/index.ts': handler,
+      'functions/guest-book/index.test.mjs': handlerTest,
+      'functions/guest-book/plinth.json': manifest,
+    }),
   };
   const names = Object.keys(files).filter((name) => !existsSync(path.join(folder, name)));
   for (const name of names) await writeWhole(path.join(folder, name), files[name] ?? '');

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
 import { openDashboard } from '#test/support/session-cookie.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 
 const platform = usePlatform(test);
 const run = promisify(execFile);
@@ -60,11 +61,11 @@ test('the package has no dependency, no script and no more than it needs', async
   t.true((mode & 0o111) !== 0);
 });
 
-/** The commands of the first example of docs/cli.md. */
-const example = async (): Promise<string[]> => {
+/** The commands of docs/cli.md up to what a build server does, in their order. */
+const examples = async (): Promise<string[]> => {
   const text = await readFile(path.join(root, 'docs/cli.md'), 'utf8');
-  const [, block = ''] = /## From nothing to a function\n\n```sh\n([\s\S]*?)```/.exec(text) ?? [];
-  return block.trim().split('\n');
+  const told = text.slice(0, text.indexOf('## On a build server'));
+  return [...told.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block = '']) => block.trim().split('\n'));
 };
 
 interface Ran {
@@ -72,13 +73,16 @@ interface Ran {
   readonly output: string;
 }
 
+/** Runs a line of a shell; a command that goes on until Ctrl-C is ended by it once it is ready. */
 const runLine = (line: string, cwd: string, env: NodeJS.ProcessEnv, onOutput: (text: string) => void): Promise<Ran> =>
   new Promise((resolve, reject) => {
-    const child = spawn('sh', ['-c', line], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn('sh', ['-c', `exec ${line}`], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (piece: Buffer) => {
+        const wasReady = output.includes('Ctrl-C ends it');
         output += piece.toString();
+        if (!wasReady && output.includes('Ctrl-C ends it')) child.kill('SIGINT');
         onOutput(output);
       });
     }
@@ -87,7 +91,8 @@ const runLine = (line: string, cwd: string, env: NodeJS.ProcessEnv, onOutput: (t
   });
 
 for (const { program, version } of nodes()) {
-  test.serial(`the example of the documentation works as it is written, under Node ${version}`, async (t) => {
+  test.serial(`the examples of the documentation work as they are written, under Node ${version}`, async (t) => {
+    t.timeout(longTestMs);
     const folder = await mkdtemp(path.join(base, 'empty-'));
     const env = {
       ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(?:PLINTH_|NODE_|npm_)/.test(name))),
@@ -106,9 +111,10 @@ for (const { program, version } of nodes()) {
       void platform().client.call('POST', '/auth/device/approve', { headers, body: { user_code: code } });
     };
     const outputs = new Map<string, string>();
-    for (const line of await example()) {
+    for (const line of await examples()) {
       const ran = await runLine(line.replace('https://plinth.example', platform().base), folder, env, approve);
-      t.is(ran.code, 0, `${line}\n${ran.output}`);
+      const isEndless = /^plinth (?:listen|functions serve)/.test(line);
+      t.is(ran.code, isEndless ? 130 : 0, `${line}\n${ran.output}`);
       outputs.set(line, ran.output);
     }
     const of = (start: string): string => [...outputs].find(([line]) => line.startsWith(start))?.[1] ?? '';
