@@ -64,8 +64,8 @@ test('the package has no dependency, no script and no more than it needs', async
 /** The commands of docs/cli.md up to what a build server does, in their order. */
 const examples = async (): Promise<string[]> => {
   const text = await readFile(path.join(root, 'docs/cli.md'), 'utf8');
-  const told = text.slice(0, text.indexOf('## On a build server'));
-  return [...told.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block = '']) => block.trim().split('\n'));
+  const daily = text.slice(0, text.indexOf('## On a build server'));
+  return [...daily.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block = '']) => block.trim().split('\n'));
 };
 
 interface Ran {
