@@ -1,5 +1,6 @@
 import { acceptScenarios } from './accepting.ts';
 import { apiScenarios } from './api.ts';
+import { cliCopyScenarios } from './cli-copy.ts';
 import { cronScenarios } from './cron.ts';
 import { failoverScenarios } from './failover.ts';
 import { diskScenarios } from './disk.ts';
@@ -29,6 +30,7 @@ export const scenarios: readonly Scenario[] = [
   ...webhookScenarios,
   ...modelScenarios,
   ...storageScenarios,
+  ...cliCopyScenarios,
   ...streamScenarios,
   ...stepScenarios,
   ...functionJobScenarios,
