@@ -167,7 +167,7 @@ export const webRoles = (document: ApiDocument): string => {
   );
   return [
     '// Made from docs/openapi.json by `npm run openapi`.',
-    '/** What members may do: the area, the least role, and what it is. */',
+    '/** The operations for members: the area, the least role that may call it, and a summary. */',
     `export const abilities: readonly (readonly [area: string, role: string, summary: string])[] = [\n${lines.join('\n')}\n];\n`,
   ].join('\n');
 };

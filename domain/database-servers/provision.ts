@@ -150,7 +150,7 @@ export interface DatabaseCopy {
   readonly connections: number;
 }
 
-/** Nobody can enter the copy before everybody else is kept out. A database of that name is replaced. */
+/** Copies a database. No other role can connect to the copy before its rights are set; a database of the same name is replaced. */
 export const copyDatabase = async (
   admin: ClientBase,
   { name, template, ref, connections }: DatabaseCopy,

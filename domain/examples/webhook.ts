@@ -42,7 +42,7 @@ const answer = await fetch(url + '/functions/v1/receive-webhook', {
 });
 if (!answer.ok) throw new Error(await answer.text());
 
-// What has come, read by the secret key.
+// The received events, read with the secret key.
 const headers = { apikey: '{{secret_key}}' };
 const rows = await fetch(url + '/rest/v1/received?select=event,body&order=id.desc&limit=10', { headers });
 console.log(await rows.json());

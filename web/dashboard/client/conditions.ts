@@ -7,7 +7,7 @@ export interface Condition {
   readonly value: string;
 }
 
-/** What people choose from, and how the data API writes it. */
+/** The operators of the data API, each with the words that people choose from. */
 export const operators: Readonly<Record<string, string>> = {
   eq: 'is',
   neq: 'is not',

@@ -2,8 +2,8 @@ import { type Query, type QueryClient, useQueryClient } from '@tanstack/react-qu
 import { useEffect, useSyncExternalStore } from 'react';
 
 /*
- * What changes in the open project comes as one stream for all tabs: a browser opens six connections to an origin at
- * most. One tab holds the stream, by a lock that the next one gets when it is closed, and hands on its events.
+ * All tabs share one event stream of the open project, because a browser opens at most six connections to an origin.
+ * The tab that holds a lock reads the stream and broadcasts its events; when it is closed, another tab gets the lock.
  */
 
 /** The first parts of the query keys that are read again; those with a project have its id as their second part. */

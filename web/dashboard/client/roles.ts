@@ -1,5 +1,5 @@
 // Made from docs/openapi.json by `npm run openapi`.
-/** What members may do: the area, the least role, and what it is. */
+/** The operations for members: the area, the least role that may call it, and a summary. */
 export const abilities: readonly (readonly [area: string, role: string, summary: string])[] = [
   ["Teams","admin","Rename the organization"],
   ["Teams","owner","Delete the organization and all its projects; their databases are kept for 7 days, then dropped"],

@@ -16,7 +16,7 @@ export interface PageRequest {
 
 export interface PageAnswer {
   readonly rows: readonly Row[];
-  /** Of the whole table; null: it was not counted. */
+  /** The number of rows in the whole table; null when they were not counted. */
   readonly total: number | null;
 }
 

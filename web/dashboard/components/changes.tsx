@@ -26,7 +26,7 @@ export const changedFields = (before: unknown, after: unknown): string[] => {
   return names.filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
 };
 
-/** What differs between two states, field by field. */
+/** Shows the fields that differ between two states. */
 export const Changes = ({ caption, before, after, names = ['Before', 'After'] }: ChangesProps) => {
   const [old, now] = [fieldsOf(before), fieldsOf(after)];
   const changed = changedFields(before, after);

@@ -31,7 +31,7 @@ interface CodeProps {
   readonly handle?: Ref<CodeHandle>;
 }
 
-/** What a page asks of its editor. Places are counted in UTF-16 units. */
+/** Lets a page read and select text in its editor. Positions are counted in UTF-16 units. */
 export interface CodeHandle {
   readonly text: () => string;
   readonly selection: () => { readonly from: number; readonly to: number };

@@ -37,7 +37,7 @@ export interface CellRange {
 /** Cells of the clipboard. Null stands for NULL, which only this page writes. */
 export type Pasted = readonly (readonly (string | null)[])[];
 
-/** What makes cells of this grid changeable. */
+/** The callbacks of a grid whose cells can be edited. */
 export interface GridEditing {
   /** An editor in place of the cell, while there is one. */
   readonly editor: { readonly cell: Cell; readonly element: ReactNode } | null;
@@ -67,7 +67,7 @@ interface GridProps {
   readonly handle?: Ref<GridHandle> | undefined;
 }
 
-/** What a page does with its grid. */
+/** Lets a page move the focus and the selection of its grid. */
 export interface GridHandle {
   readonly focus: () => void;
   /** Selects the cell that is so far from the active one. */

@@ -1,5 +1,5 @@
 interface PagerProps {
-  /** What is listed, for screen readers. */
+  /** The name of the list, for screen readers. */
   readonly label: string;
   readonly offset: number;
   readonly limit: number;

@@ -6,7 +6,7 @@ import type { Extension } from '@codemirror/state';
 type Language = 'javascript' | 'python';
 type Tables = Readonly<Record<string, readonly string[]>>;
 
-/** What follows a name of the sdk, with its arguments; names of JavaScript, which Python writes in snake_case. */
+/** The members of each part of the sdk, with their arguments. Names are those of JavaScript; Python has them in snake_case. */
 const members: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   sdk: {
     db: 'the project’s database, as its owner',

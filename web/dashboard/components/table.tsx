@@ -1,10 +1,10 @@
 import type { ReactNode } from 'react';
 
 interface TableProps {
-  /** What it lists, for everybody; shown above it unless the heading of the page says it already. */
+  /** The name of the table. It is hidden from view where the heading of the page says the same. */
   readonly caption: string;
   readonly isCaptionHidden?: boolean;
-  /** The heads of the columns; a head that is missing a name is an empty text. */
+  /** The names of the columns; an empty text for a column without a name. */
   readonly columns: readonly string[];
   /** The rows, as `<tr>`. */
   readonly children: ReactNode;

@@ -8,7 +8,7 @@ interface VirtualRows {
   /** The element that scrolls. */
   readonly view: RefObject<HTMLDivElement | null>;
   readonly onScroll: (event: UIEvent<HTMLDivElement>) => void;
-  /** Of the element that holds the rows. */
+  /** The height of the element that holds the rows, in pixels. */
   readonly height: number;
   /** The rows that are elements. */
   readonly from: number;
