@@ -25,5 +25,5 @@ export const productFolders = [
 
 export const filesOf = (folders: readonly string[]): SourceFile[] =>
   folders
-    .flatMap((folder) => globSync(`${folder}/**/*.{ts,js,mjs,cjs,sql}`, { cwd: root }))
+    .flatMap((folder) => globSync(`${folder}/**/*.{ts,tsx,js,mjs,cjs,sql}`, { cwd: root }))
     .map((name) => ({ name, text: readFileSync(path.join(root, name), 'utf8') }));

@@ -44,7 +44,7 @@ export const queryOf = (fields) => {
   return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
 };
 
-/** What went wrong, in words. */
+/** The message of an error, with its hint. */
 export const inWords = (error) => {
   if (!(error instanceof CallError)) return 'Something went wrong on this page. Reload it.';
   if (error.code === 'dependency_unavailable') return 'Redis or Postgres does not answer. Try again shortly.';

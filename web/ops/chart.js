@@ -59,7 +59,7 @@ const frame = ({ title, label, top }, parts) =>
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-/** What was accepted each minute of the last hour as an area, what failed as bars. */
+/** Accepted jobs of each minute of the last hour as an area, failed ones as bars. */
 export const throughputChart = (type, { accepted, failed }) => {
   const top = Math.max(...accepted, ...failed);
   const label = `${type}, last hour: ${number(sum(accepted))} accepted, ${number(sum(failed))} failed`;

@@ -19,7 +19,7 @@ const ofQueues = (queues) => {
   return notices;
 };
 
-/** What an operator should know whatever the view: pairs of kind and text. */
+/** The notices that every view shows, as pairs of kind and text. */
 const noticesOf = (state, snapshot) => {
   if (state === 'trouble') return [['bad', 'Postgres does not answer. What is shown may be old.']];
   if (state === 'lost') return [['warn', 'The connection to the API is lost; trying again. What is shown may be old.']];

@@ -9,19 +9,19 @@ export const refreshing = (everyMs, load, use) => {
   const fault = h('div', { role: 'alert' });
   let timer = 0;
   let closed = false;
-  // What was asked before the last change of mind is not shown any more.
-  let asked = 0;
+  // The answer to an earlier request is not shown: a later one has replaced it.
+  let latest = 0;
 
   const run = async () => {
     clearTimeout(timer);
-    const mine = (asked += 1);
+    const mine = (latest += 1);
     try {
       const data = document.hidden ? undefined : await load();
-      if (closed || mine !== asked) return;
+      if (closed || mine !== latest) return;
       if (data !== undefined) use(data);
       setChildren(fault);
     } catch (error) {
-      if (closed || mine !== asked) return;
+      if (closed || mine !== latest) return;
       setChildren(fault, h('p', { class: 'notice bad' }, inWords(error)));
     }
     if (everyMs > 0) timer = setTimeout(run, everyMs);

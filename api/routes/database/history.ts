@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { forgetRuns, listRuns, noteRun } from '#domain/database/texts/history.ts';
+import { forgetRuns, listRuns, noteRun } from '#domain/database/saved-sql/history.ts';
 import { Refusal, toServiceError } from '#lib/errors.ts';
 import { area, projectPath } from '#api/shapes/database.ts';
 import { type InProject, inProject } from '../../access.ts';

@@ -6,7 +6,7 @@ import {
   listSnippets,
   maxSqlLength,
   replaceSnippet,
-} from '#domain/database/texts/snippets.ts';
+} from '#domain/database/saved-sql/snippets.ts';
 import { area, projectPath } from '#api/shapes/database.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';

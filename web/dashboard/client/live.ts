@@ -85,15 +85,15 @@ const connect = (
   });
 
 /** Holds the stream until it is aborted. */
-const hold = async (projectId: string, signal: AbortSignal, tell: (message: Message) => void): Promise<void> => {
+const hold = async (projectId: string, signal: AbortSignal, broadcast: (message: Message) => void): Promise<void> => {
   let isLost = false;
   while (!signal.aborted) {
     // oxlint-disable-next-line no-await-in-loop -- one connection at a time
     await connect(projectId, signal, (topics) => {
-      if (topics === null) return tell({ isOn: false });
-      tell({ isOn: true });
+      if (topics === null) return broadcast({ isOn: false });
+      broadcast({ isOn: true });
       // A new connection does not know what changed since the last one.
-      tell({ topics: isLost ? Object.keys(keysOf) : topics });
+      broadcast({ topics: isLost ? Object.keys(keysOf) : topics });
       isLost = false;
     });
     isLost = true;
@@ -121,7 +121,7 @@ const follow = (queries: QueryClient, projectId: string): (() => void) => {
       if (holds) send({ isOn: state.isOn });
     } else take(data);
   });
-  const tell = (message: Message): void => {
+  const broadcast = (message: Message): void => {
     take(message);
     send(message);
   };
@@ -130,7 +130,7 @@ const follow = (queries: QueryClient, projectId: string): (() => void) => {
   navigator.locks
     .request(name, { signal: leaving.signal }, () => {
       holds = true;
-      return hold(projectId, leaving.signal, tell);
+      return hold(projectId, leaving.signal, broadcast);
     })
     .catch(() => undefined);
   return () => {

@@ -68,12 +68,12 @@ const inCall = (
   return { from: before.length - (column[2]?.length ?? 0), options: tables[column[1] ?? ''] ?? [] };
 };
 
-const maxLookBack = 300;
+const maxCharsBefore = 300;
 
 /** Completes the members of the sdk, tables of the project and their columns, within functions. */
 export const sdkCompletion = (language: Language, tables: Tables): Extension => {
   const complete = ({ state, pos }: CompletionContext): CompletionResult | null => {
-    const start = Math.max(0, pos - maxLookBack);
+    const start = Math.max(0, pos - maxCharsBefore);
     const before = state.sliceDoc(start, pos);
     const found = inCall(before, tables);
     if (found !== null)

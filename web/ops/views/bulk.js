@@ -31,12 +31,12 @@ const texts = {
 };
 
 /** Calls until nothing moves any more: one call works for 20 s at most. */
-const changeAll = async (action, filter, tell) => {
+const changeAll = async (action, filter, report) => {
   let done = 0;
   for (;;) {
     const { matched, changed } = await call('POST', `/ops/api/jobs/${action}`, { filter });
     done += changed;
-    tell(`${number(done)} ${texts[action].done}.`);
+    report(`${number(done)} ${texts[action].done}.`);
     if (changed === 0 || changed >= matched) return done;
   }
 };
@@ -64,8 +64,8 @@ const start = async (action, filter, show, refresh) => {
     fields: [described(filter)],
     confirm: words.confirm,
     danger: action === 'cancel',
-    work: async (_data, tell) => {
-      const done = await changeAll(action, filter, tell);
+    work: async (_data, report) => {
+      const done = await changeAll(action, filter, report);
       announce(`${jobsIn(done)} ${words.done}.`);
       await refresh();
     },

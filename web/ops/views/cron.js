@@ -47,7 +47,7 @@ const rowOf = (layout) => (first) => {
   return { node: layout.row([next, name, target, last, project]), update };
 };
 
-/** What schedules will do next, in all projects. */
+/** The next fires of all schedules, in all projects. */
 export const cron = () => {
   const layout = table('Schedules by when they fire next', columns);
   const none = empty('No schedule is due: there are none, or all are disabled.');

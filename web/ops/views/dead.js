@@ -4,7 +4,7 @@ import { button, empty, h, setChildren, setHidden, setText } from '../dom.js';
 import { number } from '../format.js';
 import { announce } from '../notices.js';
 import { refreshing } from '../refresh.js';
-import { askedIn, goTo, input, typeFilter, valuesIn } from './filters.js';
+import { filterOf, goTo, input, typeFilter, valuesIn } from './filters.js';
 import { jobTable, pager } from './job-table.js';
 
 const limit = 50;
@@ -13,12 +13,12 @@ const names = ['type', 'project', 'error_code'];
 const count = (many) => `${number(many)} dead ${many === 1 ? 'letter' : 'letters'}`;
 
 /** Calls until nothing is left, or what is left does not move. */
-const redriveAll = async (which, tell) => {
+const redriveAll = async (which, report) => {
   let done = 0;
   for (;;) {
     const { redriven, remaining } = await call('POST', '/ops/api/dead/redrive', which);
     done += redriven;
-    tell(`${number(done)} redriven, ${number(remaining)} to go.`);
+    report(`${number(done)} redriven, ${number(remaining)} to go.`);
     if (remaining === 0 || redriven === 0) return done;
   }
 };
@@ -28,8 +28,8 @@ const askToRedrive = (many, which, refresh) =>
     title: `Redrive ${many}?`,
     text: 'They are queued again, with all their attempts before them.',
     confirm: 'Redrive',
-    work: async (_data, tell) => {
-      announce(`${count(await redriveAll(which, tell))} redriven.`);
+    work: async (_data, report) => {
+      announce(`${count(await redriveAll(which, report))} redriven.`);
       await refresh();
     },
   });
@@ -63,13 +63,13 @@ const createChoice = (changed) => {
   return { ids, box, keepOnly };
 };
 
-const filterForm = (asked) => {
+const filterForm = (wanted) => {
   const form = h(
     'form',
     { class: 'filters', role: 'search', 'aria-label': 'Dead letters' },
-    typeFilter(asked.type),
-    input('project', 'Project', asked.project, { size: 18, placeholder: 'name, slug, ref or id' }),
-    input('error_code', 'Error code', asked.error_code, { size: 16 }),
+    typeFilter(wanted.type),
+    input('project', 'Project', wanted.project, { size: 18, placeholder: 'name, slug, ref or id' }),
+    input('error_code', 'Error code', wanted.error_code, { size: 16 }),
     h('button', { type: 'submit', class: 'primary' }, 'Filter'),
   );
   form.addEventListener('submit', (event) => {
@@ -81,9 +81,9 @@ const filterForm = (asked) => {
 
 /** Jobs that are given up until somebody redrives them. */
 export const dead = ({ query }) => {
-  const asked = askedIn(query, names);
+  const wanted = filterOf(query, names);
   const offset = Number(query.get('offset') ?? 0);
-  const given = Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== ''));
+  const given = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== ''));
   const filtered = Object.keys(given).length > 0;
   const [groups, list] = [h('p', { class: 'chips' }), h('div', { class: 'list' })];
 
@@ -121,14 +121,14 @@ export const dead = ({ query }) => {
       found.length === 0
         ? empty(filtered ? 'No dead letter is like that.' : 'There are no dead letters.')
         : jobTable('Dead letters, newest first', found, columns),
-      pager({ offset, limit, shown: found.length, total, exact }, (to) => goTo('dead', asked, to)),
+      pager({ offset, limit, shown: found.length, total, exact }, (to) => goTo('dead', wanted, to)),
     );
   };
-  const letters = refreshing(0, () => call('GET', `/ops/api/dead${queryOf({ ...asked, limit, offset })}`), show);
+  const letters = refreshing(0, () => call('GET', `/ops/api/dead${queryOf({ ...wanted, limit, offset })}`), show);
   void letters.now();
   return {
     title: 'Dead letters',
-    node: h('div', {}, filterForm(asked), groups, h('div', { class: 'bar-of-list' }, all, some), letters.fault, list),
+    node: h('div', {}, filterForm(wanted), groups, h('div', { class: 'bar-of-list' }, all, some), letters.fault, list),
     close: letters.close,
   };
 };

@@ -45,14 +45,14 @@ export const localTime = (iso) => {
 
 export const timeInput = (name, label, value) => input(name, label, value, { type: 'datetime-local' });
 
-/** What a form holds, without the blanks around it. */
+/** The values of a form, trimmed. */
 export const valuesIn = (form) =>
   Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));
 
 /** A view's filter as its address has it. Links of older versions name a project by `project_id`. */
-export const askedIn = (query, names) => {
-  const asked = Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
-  return { ...asked, project: asked.project || (query.get('project_id') ?? '') };
+export const filterOf = (query, names) => {
+  const wanted = Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
+  return { ...wanted, project: wanted.project || (query.get('project_id') ?? '') };
 };
 
 /** Opens a view with that filter; it stands in the address, so that it can be passed on. */

@@ -21,7 +21,7 @@ const rowOf = (layout) => (mail) =>
     when(mail.created_at),
   ]);
 
-/** What the platform wrote to its users, and what projects wrote where there is nothing to send it. */
+/** The mails of the platform to its users, and those of projects that cannot be sent because there is no mail server. */
 export const mail = ({ query }) => {
   const status = query.get('status') ?? '';
   const offset = Number(query.get('offset') ?? 0);

@@ -5,7 +5,7 @@ import { announce } from '../notices.js';
 
 const jobsOf = (count) => (count === 1 ? '1 job' : `${number(count ?? 0)} jobs`);
 
-/** What a pause or its end does to the jobs that it concerns. */
+/** Explains how a pause, or its end, affects jobs. */
 const effect = (action, { waiting, running }) =>
   action === 'pause'
     ? `${jobsOf(waiting)} that wait stay where they are, and what comes waits with them. What runs (${number(running ?? 0)}) goes on.`

@@ -17,7 +17,7 @@ const entry = ({ severity, title, detail, view }) =>
     ),
   );
 
-/** What is wrong now, the cause before what follows from it. */
+/** The present problems; causes stand before their consequences. */
 export const trouble = () => {
   const list = h('ol', { class: 'troubles' });
   const section = h(

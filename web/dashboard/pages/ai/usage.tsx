@@ -62,7 +62,7 @@ const BudgetDialog = ({ budget, onClose }: { readonly budget: Budget; readonly o
   );
 };
 
-/** What the month has cost, and what it may cost. */
+/** The cost of the month, beside the budget. */
 const BudgetBar = () => {
   const { project, role } = useProject();
   const [isOpen, setOpen] = useState(false);
@@ -185,7 +185,7 @@ const Calls = ({ calls }: { readonly calls: readonly Logged[] }) => {
   );
 };
 
-/** What the calls of models have cost, by day, provider and call. */
+/** The cost of calls to models, by day, provider and call. */
 export const AiUsage = () => {
   const { project } = useProject();
   const [search, setSearch] = useSearch();

@@ -192,7 +192,7 @@ export const ScheduleFields = ({ schedule, functionId }: ScheduleFieldsProps) =>
   );
 };
 
-/** What a schedule runs, in a few words. */
+/** Describes the target of a schedule in a few words. */
 export const targetText = (target: Target, nameOf: (id: string) => string): string => {
   if (target.type === 'function') return nameOf(target.function_id);
   return target.type === 'http' ? target.url : textOf(target.sql);

@@ -42,15 +42,15 @@ export interface Tried {
   readonly error: Error | null;
 }
 
-/** What a flag answers for a context, with changes that are not saved yet. @param change JSON text of the patch */
+/** Evaluates a flag for a context, with the changes that are not saved yet. @param change JSON text of the patch */
 export const useEvaluation = (key: string, environment: string, change: string): Tried => {
   const { project } = useProject();
   const draft = useDraft(`${project.id}:flag-context`, firstContext);
-  const asked = useSettled(`${draft.text}\0${change}`);
-  const [text = '', patch = '{}'] = asked.split('\0');
+  const settled = useSettled(`${draft.text}\0${change}`);
+  const [text = '', patch = '{}'] = settled.split('\0');
   const context = parsed(text);
   const answer = useQuery({
-    queryKey: ['flag-evaluation', project.id, environment, key, asked],
+    queryKey: ['flag-evaluation', project.id, environment, key, settled],
     queryFn: ({ signal }) =>
       call('POST /projects/{project_id}/flags/{key}/evaluate', {
         params: { project_id: project.id, key },

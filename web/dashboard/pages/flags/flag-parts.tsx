@@ -209,7 +209,7 @@ export const Stats = ({ flag }: FlagProps) => {
 
 const pageSize = 10;
 
-/** Who changed what, and the way back. */
+/** The history of a flag, with a button to revert each change. */
 export const History = ({ flag, mayWrite }: FlagProps & { readonly mayWrite: boolean }) => {
   const { projectId, params, query } = useAsk(flag);
   const [offset, setOffset] = useState(0);

@@ -9,7 +9,7 @@ export type Scalar = string | number | boolean;
 
 export const defaultEnvironment = 'production';
 
-/** What a person edits of a flag, and the version that they began with. */
+/** The editable fields of a flag, and the version that the edit is based on. */
 export interface Edited {
   readonly version: number;
   readonly name: string;

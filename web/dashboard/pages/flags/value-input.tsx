@@ -6,7 +6,7 @@ interface ValueInputProps {
   readonly type: FlagType;
   readonly value: unknown;
   readonly onChange: (value: unknown) => void;
-  /** What an empty field means: no value of its own. Left out: there must be one. */
+  /** The placeholder of an empty field, which stands for no value. Left out: a value is required. */
   readonly empty?: string;
 }
 

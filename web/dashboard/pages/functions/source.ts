@@ -51,7 +51,7 @@ export interface Draft {
   readonly settle: (sent: Source, version: number) => void;
 }
 
-/** What was typed and is not deployed. It stays in this browser, whatever others deploy, until it is deployed or discarded. */
+/** The draft: typed code that is not deployed. It stays in this browser until it is deployed or discarded. */
 export const useDraft = (fn: Fn): Draft => {
   const name = `draft:${fn.id}`;
   const deployed = sourceOf(fn);

@@ -172,7 +172,7 @@ const Schedules = ({ fn }: { readonly fn: Fn }) => {
   );
 };
 
-/** What runs the function beside calls. */
+/** The events and schedules that start the function. */
 export const Triggers = ({ fn }: { readonly fn: Fn }) => (
   <>
     <Events fn={fn} />

@@ -37,7 +37,7 @@ const Row = ({ label, used, limit, isBytes = false }: Measure) => (
   </div>
 );
 
-/** What the project has used of its plan. */
+/** The project's usage, beside the limits of its plan. */
 export const Usage = () => {
   const { project } = useProject();
   const usage = useQuery({

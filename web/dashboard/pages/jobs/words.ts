@@ -37,7 +37,7 @@ export const types: Readonly<Partial<Record<JobType, string>>> = {
 
 export const typeText = (type: string): string => (types as Readonly<Record<string, string>>)[type] ?? type;
 
-/** What each status means, for people who see it first. */
+/** The meaning of each status, for people who are new to it. */
 export const statusTexts: Readonly<Record<JobStatus, string>> = {
   queued: 'It waits for its turn.',
   running: 'It runs now.',

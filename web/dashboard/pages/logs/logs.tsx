@@ -147,10 +147,10 @@ const FilterForm = ({ filters, source }: { readonly filters: Filters; readonly s
   );
 };
 
-/** What functions logged, how jobs ended and how deliveries went, as one stream. */
+/** The log lines of functions, the ends of jobs and the results of deliveries, as one stream. */
 export const LogsPage = () => {
   const filters = useFilters();
-  /** What was there when the page was paused; null: it goes on. */
+  /** The lines that were there when the page was paused; null while it is not. */
   const [frozen, setFrozen] = useState<readonly Line[] | null>(null);
   const isPaused = frozen !== null;
   const source = oneOf(allSources, filters.get('source'));

@@ -188,7 +188,7 @@ const EntryDetails = ({ entry }: { readonly entry: Entry }) => {
   );
 };
 
-/** Who changed what in the organization. */
+/** The audit log of the organization. */
 export const AuditPage = () => {
   const { org_id: id, headers } = useOrg();
   const [search, setSearch] = useSearch();

@@ -42,7 +42,7 @@ const Matrix = ({ area }: { readonly area: string }) => (
   </div>
 );
 
-/** What each role may do, from the same list that the API checks. */
+/** The operations of each role, from the list that the API checks. */
 export const RolesPage = () => (
   <>
     <h2>Roles</h2>

@@ -56,7 +56,7 @@ const Programs = ({ code, values }: Pick<Example, 'code'> & { readonly values: R
 interface ResultProps {
   readonly example: Example;
   readonly made: Made;
-  /** What the programs need beside the keys; undefined: the tables and functions are not there yet. */
+  /** The values that the programs need beside the keys; undefined until the tables and functions exist. */
   readonly values: Readonly<Record<string, string>> | undefined;
   readonly error: unknown;
   readonly onRetry: () => void;

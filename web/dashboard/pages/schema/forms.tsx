@@ -67,7 +67,7 @@ const ColumnsField = ({ table, value, onChange }: ColumnsFieldProps) => (
 
 const word = (text: string): string => text.replaceAll(/\W+/g, '_');
 
-/** What of a form differs from what is there. */
+/** The fields of a form that differ from the present state. */
 const changesOf = (all: Readonly<Record<string, readonly [value: unknown, before: unknown]>>): object | null => {
   const changed = Object.entries(all).filter(([, [value, before]]) => value !== before);
   return changed.length === 0 ? null : Object.fromEntries(changed.map(([name, [value]]) => [name, value]));
@@ -334,7 +334,7 @@ export const PolicyForm = ({ table, policy, onClose }: FormProps & { readonly po
 };
 
 interface DropProps {
-  /** What is dropped, in words. */
+  /** Names the object that is dropped. */
   readonly title: string;
   readonly path: string;
   readonly name: string;

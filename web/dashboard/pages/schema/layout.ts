@@ -1,4 +1,4 @@
-/** What is drawn of a table. */
+/** The box of a table in the diagram. */
 export interface DrawnTable {
   readonly schema: string;
   readonly name: string;

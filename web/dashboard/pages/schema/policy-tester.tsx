@@ -38,7 +38,7 @@ const useSeen = (table: SchemaTable, as: string) => {
   });
 };
 
-/** What anon, or one user, sees of a table: the answer of the database itself, and not of a guess about policies. */
+/** Shows the rows that anon, or one user, sees: the database itself applies the policies. */
 export const PolicyTester = ({ table }: { readonly table: SchemaTable }) => {
   const [as, setAs] = useState('anon');
   const seen = useSeen(table, as);

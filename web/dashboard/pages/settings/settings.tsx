@@ -107,7 +107,7 @@ const PlanChoice = () => {
   );
 };
 
-/** What the end of the project destroys, in numbers where they are known. */
+/** Names everything that is deleted with the project, with numbers where they are known. */
 const useDestroyed = (isOpen: boolean): readonly string[] => {
   const { project } = useProject();
   const params = { project_id: project.id };

@@ -140,7 +140,7 @@ export const SignInSettingsPage = () => {
   const settings = useQuery({
     queryKey: ['auth-settings', project.id],
     queryFn: () => call('GET /projects/{project_id}/auth/settings', { params }),
-    // What is typed must not be replaced while somebody types.
+    // A refetch must not replace the text that somebody is typing.
     refetchOnWindowFocus: false,
   });
   const save = useChange((body: Change) => call('PATCH /projects/{project_id}/auth/settings', { params, body }), {

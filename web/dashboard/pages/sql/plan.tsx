@@ -32,7 +32,7 @@ const weightOf = (node: PlanNode): number =>
     ? numberOf(node['Total Cost'])
     : numberOf(node['Actual Total Time']) * numberOf(node['Actual Loops'] ?? 1);
 
-/** What a node takes beyond those below it. */
+/** The time that a node takes itself, without its children. */
 const ownWeight = (node: PlanNode): number =>
   Math.max(0, weightOf(node) - (node.Plans ?? []).reduce((sum, child) => sum + weightOf(child), 0));
 

@@ -22,7 +22,7 @@ const example = `create table todos (
 
 type Mode = 'run' | 'all' | 'explain' | 'analyze';
 
-/** What is about to run, and where it stands in the editor. */
+/** The SQL that is about to run, and its position in the editor. */
 interface Wanted {
   readonly request: RunRequest;
   readonly from: number;
@@ -53,7 +53,7 @@ const wantedOf = (editor: CodeHandle, mode: Mode, base: Pick<RunRequest, 'projec
   return { request, from, added: words.length };
 };
 
-/** What runs, what came of it, and how it is stopped. */
+/** The running statement, its result, and the way to cancel it. */
 const useRunner = (editor: React.RefObject<CodeHandle | null>) => {
   const queries = useQueryClient();
   const running = useRef<AbortController | null>(null);
@@ -213,7 +213,7 @@ const Conflict = ({ snippet, tabs, onChoose }: ConflictProps) => {
 
 type OpenDialog = 'snippets' | 'history' | 'save' | 'generate' | null;
 
-/** What a model says about a statement. */
+/** The explanation of a statement by a model. */
 const useExplanation = () => {
   const { project } = useProject();
   const [state, setState] = useState<{ text: string; error: unknown; isPending: boolean }>({

@@ -143,7 +143,7 @@ const Destroy = ({ bucket, onClose }: SettingsProps) => {
   );
 };
 
-/** Who may read a bucket, its limits, and its end. */
+/** The settings of a bucket: public access, limits, and deletion. */
 export const BucketSettings = (props: SettingsProps) => {
   const { bucket, onClose } = props;
   const { project } = useProject();

@@ -50,7 +50,7 @@ const Actions = ({ upload: { id, state, name } }: { readonly upload: Upload }) =
 
 const maxShown = 50;
 
-/** Those that need somebody come first, then those on their way. */
+/** Uploads that need a decision come first, then those that are being sent. */
 const order: readonly Upload['state'][] = ['exists', 'failed', 'retrying', 'sending', 'paused', 'waiting', 'done'];
 
 const byState = (a: Upload, b: Upload): number => order.indexOf(a.state) - order.indexOf(b.state) || a.id - b.id;

@@ -24,7 +24,7 @@ export interface Upload {
 const atOnce = 3;
 const maxTries = 8;
 const firstPauseMs = 500;
-const longestPauseMs = 30_000;
+const maxPauseMs = 30_000;
 
 let uploads: readonly Upload[] = [];
 let lastId = 0;
@@ -148,7 +148,7 @@ const isPassing = (error: unknown): boolean =>
 
 const pause = (tries: number, signal: AbortSignal): Promise<void> => {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, Math.min(longestPauseMs, firstPauseMs * 2 ** tries));
+  const timer = setTimeout(resolve, Math.min(maxPauseMs, firstPauseMs * 2 ** tries));
   const wake = (): void => resolve();
   signal.addEventListener('abort', wake);
   // A network that is back need not be waited for.

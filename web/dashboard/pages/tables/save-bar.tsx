@@ -96,7 +96,7 @@ interface SaveBarProps {
   readonly onClosed: () => void;
 }
 
-/** What is not saved yet: how much, as which SQL, and the rows that others have changed. */
+/** The staged changes: their number, their SQL, and the rows that others have changed meanwhile. */
 export const SaveBar = ({ table, edits, saving, onClosed }: SaveBarProps) => {
   const { staged, undo, canUndo, clear } = edits;
   const { save, conflicts, settle } = saving;

@@ -53,7 +53,7 @@ const steps: Readonly<Record<After, readonly [number, number]>> = {
   stay: [0, 0],
 };
 
-/** What the cells of a clipboard become; one cell fills all of a range. */
+/** Turns the cells of a clipboard into changes; one cell fills the whole range. */
 const spread = ({ from, to }: CellRange, cells: Pasted): { rows: Pasted; width: number } => {
   const isOne = cells.length === 1 && cells[0]?.length === 1;
   if (!isOne) return { rows: cells, width: Math.max(0, ...cells.map(({ length }) => length)) };

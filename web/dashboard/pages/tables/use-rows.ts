@@ -8,7 +8,7 @@ import { type PageAnswer, type PageRequest, type RowPages, createRowPages, pageS
 import type { SchemaTable } from '../../client/schema.ts';
 import { LongValue, type Row, shortRow } from '../../client/values.ts';
 
-/** What the address says of how a table is shown. */
+/** The filters, order and role in the address of a table. */
 export interface View {
   readonly order: string;
   /** As whom: `service`, `anon`, `authenticated:<id>`. */

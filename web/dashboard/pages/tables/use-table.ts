@@ -24,7 +24,7 @@ export interface TableModel {
   readonly isNew: (row: number) => boolean;
   /** Resolves when these rows are there. */
   readonly load: (from: number, to: number) => Promise<void>;
-  /** What is staged with other values of a row; undefined is the default of a column. */
+  /** The staged values of a row; undefined stands for the default of a column. */
   readonly assign: (staged: Staged, row: number, values: Row) => Staged;
   /** Deletes these rows; those that are deleted already come back. */
   readonly remove: (staged: Staged, rows: readonly number[]) => Staged;

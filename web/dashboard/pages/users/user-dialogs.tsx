@@ -185,7 +185,7 @@ const questions: Readonly<Record<'unban' | 'delete' | 'sign-out' | 'factor', Que
   },
 };
 
-const isAsked = (kind: UserAct['kind']): kind is keyof typeof questions => Object.hasOwn(questions, kind);
+const needsQuestion = (kind: UserAct['kind']): kind is keyof typeof questions => Object.hasOwn(questions, kind);
 
 const Ask = ({ user, act, onDone, onClose }: ActProps & { readonly act: UserAct }) => {
   const params = useParams(user);
@@ -200,7 +200,7 @@ const Ask = ({ user, act, onDone, onClose }: ActProps & { readonly act: UserAct 
     },
     { stale: useStale(user).slice(act.kind === 'delete' ? 1 : 0), onDone },
   );
-  if (!isAsked(act.kind)) return null;
+  if (!needsQuestion(act.kind)) return null;
   const { title, action, text } = questions[act.kind];
   return (
     <Confirm title={title} action={action} onConfirm={() => work.mutate(undefined)} onClose={onClose}>

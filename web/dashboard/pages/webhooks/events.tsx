@@ -61,7 +61,7 @@ const Emit = () => {
   );
 };
 
-/** What webhooks and triggers can subscribe to. */
+/** The events that webhooks and triggers can subscribe to. */
 export const Events = () => {
   const { role } = useProject();
   const events = useEvents();

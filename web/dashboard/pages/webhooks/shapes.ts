@@ -8,7 +8,7 @@ export type DeliveryStatus = Delivery['status'];
 
 export const deliveryStatuses: readonly DeliveryStatus[] = ['pending', 'success', 'failed', 'exhausted', 'skipped'];
 
-/** What each status means, for people who see it first. */
+/** The meaning of each status, for people who are new to it. */
 export const deliveryTexts: Readonly<Record<DeliveryStatus, string>> = {
   pending: 'waits for its attempt',
   success: 'the receiver took it',
