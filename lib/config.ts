@@ -91,7 +91,7 @@ export const settings = z.object({
   PLINTH_LOCAL: note(onOff('off'), 'Set by `npm start`: one machine, for development.'),
   PLINTH_DASHBOARD_DIR: note(
     z.string().default('dist/dashboard'),
-    'The folder of the built dashboard: `npm run build` fills it, and `npm start` builds one of its own.',
+    'The folder of the built dashboard and operators’ page: `npm run build` fills it, and `npm start` builds one of its own.',
   ),
   PLINTH_BWRAP: note(z.string().optional(), 'Path of the bubblewrap program when it is not on PATH.'),
   PLINTH_PYTHON: note(

@@ -19,6 +19,7 @@ import {
   type FoundUpload,
   type ResumableUploads,
   type UploadInfo,
+  asFinished,
   parseUploadInfo,
 } from './uploads.ts';
 
@@ -151,7 +152,7 @@ export const createDiskUploads = (root: string): ResumableUploads => {
   };
   const markFinished = async (id: string): Promise<void> => {
     const info = await readInfo(folders, id);
-    if (info !== null) await saveInfo(folders, { ...info, finished: true });
+    if (info !== null) await saveInfo(folders, asFinished(info));
   };
   return {
     create: (info) => onDisk(saveInfo(folders, info)),

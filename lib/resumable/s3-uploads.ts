@@ -38,6 +38,7 @@ import {
   type FoundUpload,
   type ResumableUploads,
   type UploadInfo,
+  asFinished,
   parseUploadInfo,
 } from './uploads.ts';
 
@@ -267,7 +268,7 @@ export const createS3Uploads = (bucket: S3Bucket): ResumableUploads => {
     complete: (info) => complete(bucket, hashes, info),
     markFinished: async (id) => {
       const info = await readInfo(bucket, id);
-      if (info !== null) await saveInfo(bucket, { ...info, finished: true });
+      if (info !== null) await saveInfo(bucket, asFinished(info));
     },
     remove: (id) => remove(bucket, id),
     expired: (now) => expired(bucket, now),

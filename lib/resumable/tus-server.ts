@@ -5,9 +5,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { getHashes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Locker, Server, type ServerOptions } from '@tus/server';
+import type { Readable } from 'node:stream';
+import { type Locker, Server, type ServerOptions, type Upload } from '@tus/server';
 import { ServiceError, notFound, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { chunksOf } from '#lib/object-store/body.ts';
 import type { StoredBytes } from '#lib/object-store/object-store.ts';
 import { TusStore } from './tus-store.ts';
 import { UploadLocked } from './upload-locks.ts';
@@ -52,8 +54,9 @@ export interface TusServerOptions<Caller> {
    * Records the row. All bytes lie under `upload.key`, durably. It is called under the upload's lock, and again at the
    * client's next request when it fails or the process dies before it is recorded: two calls with one `upload.id` must
    * have the effect of one. The client gets its error.
+   * @param finished.caller of the request that brought the end, as `authorize` has let it pass
    */
-  readonly onFinished: (upload: UploadInfo, stored: StoredBytes) => Promise<void>;
+  readonly onFinished: (upload: UploadInfo, finished: StoredBytes & { readonly caller: Caller }) => Promise<void>;
   /** An upload was ended by its client, or has expired: what was reserved for it is free. Unfinished ones only. */
   readonly onRemoved?: (upload: UploadInfo) => Promise<void>;
   /** How long an upload may take from its creation on; `uploadLifeMs` unless given. */
@@ -66,6 +69,8 @@ interface TusRequest<Caller> {
   readonly caller: Caller;
   /** The URL of the collection, to which the client posts: `Location` is an id below it. */
   readonly url: string;
+  /** Called before a body is read: answers `Expect: 100-continue`. */
+  readonly invite?: () => void;
 }
 
 export interface TusServer<Caller> {
@@ -77,9 +82,16 @@ export interface TusServer<Caller> {
   readonly handle: (request: IncomingMessage, response: ServerResponse, of: TusRequest<Caller>) => Promise<void>;
   /** Removes uploads whose time is over, for the sweep. @returns how many there were */
   readonly removeExpired: () => Promise<number>;
+  /**
+   * Ends an upload, whoever began it: a request that works on it is stopped first. One that has ended, or is not known,
+   * stays as it is.
+   * @throws {ServiceError} `conflict` when that request does not stop
+   */
+  readonly cancel: (id: string) => Promise<void>;
 }
 
 interface Current<Caller> extends TusRequest<Caller> {
+  readonly request: IncomingMessage;
   readonly checksum?: BodyChecksum;
   created?: { readonly key: string; readonly context: Readonly<Record<string, unknown>> };
 }
@@ -90,11 +102,13 @@ const errorAnswer = (status: number, { code, message, details, hint }: ServiceEr
   body: JSON.stringify({ code, message, details, hint }),
 });
 
+const tooLarge = new ServiceError('payload_too_large', 'The upload is larger than it may be.');
+
 const refusals: Readonly<Record<number, ServiceError>> = {
   403: new ServiceError('validation_failed', 'The request lacks a header that tus needs, or has a wrong one.'),
   404: notFound('upload'),
   409: new ServiceError('conflict', 'Upload-Offset is not where the upload stands. Ask for it with HEAD.'),
-  413: new ServiceError('payload_too_large', 'The upload is larger than it may be.'),
+  413: tooLarge,
   501: new ServiceError('not_supported', 'This extension of tus is not supported.'),
 };
 
@@ -149,6 +163,12 @@ const requestedOf = ({
   metadata: metadata ?? {},
 });
 
+/** The library finds out once the upload is made. @throws {ServiceError} `payload_too_large` */
+const requireFits = ({ headers }: IncomingMessage, { size = 0 }: Pick<Upload, 'size'>): void => {
+  if (headers['content-type'] !== 'application/offset+octet-stream') return;
+  if (Number(headers['content-length'] ?? 0) > size) throw tooLarge;
+};
+
 const serverOptions = <Caller>(
   options: TusServerOptions<Caller>,
   current: () => Current<Caller>,
@@ -164,6 +184,7 @@ const serverOptions = <Caller>(
   // A connection whose client is gone has nothing more to give.
   lockDrainTimeout: 500,
   onUploadCreate: async (_, upload) => {
+    requireFits(current().request, upload);
     current().created = await options.beforeCreate(current().caller, requestedOf(upload));
     return {};
   },
@@ -193,6 +214,73 @@ const removeExpired = async <Caller>(options: TusServerOptions<Caller>): Promise
   return count;
 };
 
+/**
+ * The bytes of a body until it ends, its client is gone, or another request wants the upload: what came is kept.
+ * @throws {ServiceError} `payload_too_large`
+ */
+async function* arriving(body: Readable, maxBytes: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  try {
+    for await (const chunk of chunksOf(body, signal)) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) throw tooLarge;
+      yield chunk;
+    }
+  } catch (error) {
+    if (error === tooLarge) throw error;
+  }
+}
+
+/** The library would pass each chunk on by two web streams and two pipes, which cost more than hash and disk. */
+const takeBodies = (server: Server, append: (id: string, maxBytes: number, signal: AbortSignal) => Promise<number>) => {
+  // oxlint-disable-next-line max-params -- the library's method
+  const writeToStore = (_body: null, { id }: Upload, maxBytes: number, { signal }: { readonly signal: AbortSignal }) =>
+    append(id, maxBytes, signal);
+  for (const handler of [server.handlers.POST, server.handlers.PATCH]) Object.assign(handler, { writeToStore });
+};
+
+const overriding = new Set(['PATCH', 'DELETE', 'HEAD']);
+
+/** A POST to an upload is meant for it: for clients that cannot send PATCH, and name another method if any. */
+const methodOf = ({ method = '', url = '', headers }: IncomingMessage): string => {
+  if (method !== 'POST' || idIn(url) === undefined) return method;
+  const meant = String(headers['x-http-method-override'] ?? 'PATCH').toUpperCase();
+  return overriding.has(meant) ? meant : method;
+};
+
+/** The request as the library wants it, without its body. By `runtime` it learns when the client is gone. */
+const webRequest = (req: IncomingMessage, res: ServerResponse): Request => {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(req.headers)) headers.set(name, String(value));
+  const request = new Request(new URL(req.url ?? '/', 'http://local'), { method: methodOf(req), headers });
+  return Object.assign(request, { runtime: { node: { req, res } } });
+};
+
+const send = async ({ complete }: IncomingMessage, response: ServerResponse, answer: Response): Promise<void> => {
+  const body = Buffer.from(await answer.arrayBuffer());
+  // The rest of a body is not waited for.
+  if (!complete) response.setHeader('Connection', 'close');
+  response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(body);
+};
+
+const cancel = async <Caller>({ locks, uploads, onRemoved }: TusServerOptions<Caller>, id: string): Promise<void> => {
+  const lock = locks.newLock(id);
+  // A removal is over before anybody could ask it to stop.
+  await lock
+    .lock(new AbortController().signal, () => {})
+    .catch((error: unknown) => {
+      throw error instanceof UploadLocked ? locked : error;
+    });
+  try {
+    const info = await uploads.info(id);
+    if (info === null || info.finished === true) return;
+    await uploads.remove(id);
+    await onRemoved?.(info);
+  } finally {
+    await lock.unlock();
+  }
+};
+
 const refuse = (response: ServerResponse, error: ServiceError): void => {
   const { status_code: status, body } = errorAnswer(error.status, error);
   response.writeHead(status, { 'Tus-Resumable': '1.0.0', 'Content-Type': 'application/json' }).end(body);
@@ -211,23 +299,30 @@ export const createTusServer = <Caller>(options: TusServerOptions<Caller>): TusS
     uploads: options.uploads,
     newInfo: (upload) => infoOf(requestedOf(upload), current().created, lifeMs),
     checksum: () => current().checksum,
-    onFinished: options.onFinished,
+    onFinished: (upload, stored) => options.onFinished(upload, { ...stored, caller: current().caller }),
     onRemoved: async (upload) => options.onRemoved?.(upload),
     lifeMs,
   });
   const server = new Server({ ...serverOptions(options, current), locker: options.locks, datastore });
+  takeBodies(server, (id, maxBytes, signal) => {
+    const { request, invite } = current();
+    invite?.();
+    return datastore.append(id, arriving(request, maxBytes, signal));
+  });
   return {
     handle: async (request, response, of) => {
       response.setHeader('Tus-Checksum-Algorithm', checksumAlgorithms.join(','));
       try {
         const checksum = checksumOf(request.headers['upload-checksum']);
-        const now: Current<Caller> = { caller: of.caller, url: of.url, ...(checksum && { checksum }) };
-        await requests.run(now, () => server.handle(request, response));
+        const now: Current<Caller> = { ...of, request, ...(checksum && { checksum }) };
+        const answer = await requests.run(now, () => server.handleWeb(webRequest(request, response)));
+        await send(request, response, answer);
       } catch (error) {
         if (!(error instanceof ServiceError) || response.headersSent) throw error;
         refuse(response, error);
       }
     },
     removeExpired: () => removeExpired(options),
+    cancel: (id) => cancel(options, id),
   };
 };

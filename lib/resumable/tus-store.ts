@@ -1,7 +1,5 @@
-import type { Readable } from 'node:stream';
 import { DataStore, Upload } from '@tus/server';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import { chunksOf } from '#lib/object-store/body.ts';
 import type { StoredBytes } from '#lib/object-store/object-store.ts';
 import type { BodyChecksum, FoundUpload, ResumableUploads, UploadInfo } from './uploads.ts';
 
@@ -38,10 +36,9 @@ export class TusStore extends DataStore {
     return upload;
   }
 
-  override async write(body: Readable, id: string): Promise<number> {
+  /** Takes the body of a request, as `write` of the library would. @returns the new offset */
+  async append(id: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
     const found = await this.#find(id);
-    // The server ends the body itself when its request ends.
-    const chunks = chunksOf(body, new AbortController().signal);
     const offset = await this.#options.uploads.append(found, chunks, this.#options.checksum());
     await this.#end({ ...found, offset });
     return offset;

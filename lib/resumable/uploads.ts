@@ -4,6 +4,16 @@ import type { StoredBytes } from '#lib/object-store/object-store.ts';
 /** How long an upload may take from its creation on. The sweep of unfinished writes waits longer. */
 export const uploadLifeMs = 24 * 3_600_000;
 
+/** A client whose answer was lost learns for so long that its upload has ended. */
+const finishedLifeMs = 3_600_000;
+
+/** The facts of an upload whose end is recorded. They go soon: a tenant can end any number of small uploads in a day. */
+export const asFinished = (info: UploadInfo): UploadInfo => ({
+  ...info,
+  finished: true,
+  expiresAt: Math.min(info.expiresAt, Date.now() + finishedLifeMs),
+});
+
 const infoSchema = z.strictObject({
   id: z.uuid(),
   /** The key that the finished bytes get: made by the platform. */
