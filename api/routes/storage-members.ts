@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { inProject } from '../access.ts';
 import { memberCall } from '../auth/by-member.ts';
 import type { BaseCall, ProjectCall } from '../call.ts';
-import { type DirectWork, type Endpoint, RawReply, endpoint } from '../endpoint.ts';
+import { type DirectWork, type Endpoint, RawReply, endpoint, jobEndpoint } from '../endpoint.ts';
+import { id, instant, namedObject, page } from '../fields.ts';
+import { jobFailure } from '../job-error.ts';
 import { rawEndpoint } from '../raw-endpoint.ts';
 import { placeOf, storageCall, storageRoot } from '../storage/call.ts';
 import { readable } from '../storage/readable.ts';
@@ -15,9 +17,12 @@ import { storagePictureEndpoints } from './storage-pictures.ts';
 import { storageResumableEndpoints } from './storage-resumable.ts';
 import { requireBucket } from '#domain/storage/buckets.ts';
 import { noObject } from '#domain/storage/errors.ts';
+import { planTransfer, transferJob } from '#domain/storage/folder-transfer.ts';
 import { folderTotals } from '#domain/storage/folder-totals.ts';
-import { keyOf } from '#domain/storage/names.ts';
+import { keyOf, requireBucketName } from '#domain/storage/names.ts';
+import { unfinishedUploads } from '#domain/storage/unfinished.ts';
 import type { Role } from '#domain/teams/store.ts';
+import { storageTransfer } from '#queues/storage-transfer.ts';
 
 /*
  * Files for members of a project, by their role: the endpoints that take keys once more, under an address of the
@@ -106,6 +111,51 @@ const previewHeaders = {
 
 const common = { area: 'storage', errors: 'storage', access: inProject('viewer'), rate: 'data' } as const;
 
+const uploadsRoot = `${memberRoot}/uploads`;
+
+const unfinishedUpload = namedObject('UnfinishedUpload', {
+  id,
+  bucket: z.string(),
+  name: z.string(),
+  size: z.number().describe('Bytes, as announced.'),
+  created_by: z
+    .object({ kind: z.enum(['user', 'end_user', 'key']), id: z.string() })
+    .nullable()
+    .describe(
+      'A member, a user of the application, or an API key without one. Null: it began before this was recorded.',
+    ),
+  created_at: instant,
+  expires_at: instant,
+});
+
+/** Only who began a resumable upload may go on with it; owners see all that lie there, and end them. */
+const ofOwners: readonly Endpoint[] = [
+  endpoint({
+    ...common,
+    access: inProject('owner'),
+    method: 'get',
+    path: uploadsRoot,
+    params: z.object({ project_id: id }),
+    summary: 'The resumable uploads that have not ended, newest first',
+    query: page,
+    response: z.object({ uploads: z.array(unfinishedUpload), total: z.int() }),
+    handle: async ({ query }, { db, project }) => {
+      const { uploads, total } = await unfinishedUploads(db, project.id, query);
+      return { uploads: uploads.map(({ creator, ...upload }) => ({ ...upload, created_by: creator })), total };
+    },
+  }),
+  endpoint({
+    ...common,
+    access: inProject('owner'),
+    method: 'delete',
+    path: `${uploadsRoot}/{upload_id}`,
+    params: z.object({ project_id: id, upload_id: id }),
+    summary: 'End a resumable upload, whoever began it',
+    transaction: 'none',
+    handle: ({ params }, { deps, project }) => deps.resumable.cancel(project.id, params.upload_id),
+  }),
+];
+
 /** Endpoints that only pages need. */
 const ofPages: readonly Endpoint[] = [
   endpoint({
@@ -152,10 +202,85 @@ const ofPages: readonly Endpoint[] = [
   }),
 ];
 
+const folderName = z.string().max(1024);
+
+const twoFolders = z.strictObject({
+  bucket: z.string(),
+  folder: folderName.describe('Without a slash at its end; empty: all that the bucket has.'),
+  to_bucket: z.string().optional().describe('Left out: the same.'),
+  to_folder: folderName.describe('What the folder is called then: its files lie directly in it.'),
+});
+
+const placesOf = ({ bucket, folder, to_bucket: toBucket, to_folder: toFolder }: z.output<typeof twoFolders>) => ({
+  from: { bucket: requireBucketName(bucket, 'bucket'), name: folder.replace(/\/$/, '') },
+  to: { bucket: requireBucketName(toBucket ?? bucket, 'to_bucket'), name: toFolder.replace(/\/$/, '') },
+});
+
+const onFolders = {
+  ...common,
+  access: inProject('developer'),
+  method: 'post',
+  params: z.object({ project_id: z.string() }),
+} as const;
+
+const transferOf = (op: 'move' | 'copy'): Endpoint =>
+  jobEndpoint({
+    ...onFolders,
+    path: `${memberRoot}/folder/${op}`,
+    summary: `${op === 'move' ? 'Move or rename' : 'Copy'} a folder with all its files, as a job`,
+    body: twoFolders.extend({
+      on_collision: z
+        .enum(['fail', 'skip', 'replace'])
+        .default('fail')
+        .describe('What happens to files whose new name is taken. fail: nothing begins.'),
+    }),
+    response: storageTransfer.result,
+    request: async ({ body }, call) => {
+      const member = await memberCall(call);
+      const wanted = { op, ...placesOf(body), on_collision: body.on_collision };
+      return {
+        job: storageTransfer,
+        projectId: call.project.id,
+        requestId: call.requestId,
+        data: await transferJob(call.deps.storage, storageCall(member), wanted),
+      };
+    },
+    answer: ({ outcome: { result, error } }) => {
+      if (result !== null) return Promise.resolve(storageTransfer.result.parse(JSON.parse(result)));
+      return Promise.reject(jobFailure(error));
+    },
+  });
+
+/** Folders as a whole. */
+const folderEndpoints: readonly Endpoint[] = [
+  endpoint({
+    ...onFolders,
+    path: `${memberRoot}/folder/check`,
+    summary: 'What a move or a copy of a folder would do, and which names are taken; nothing is changed',
+    transaction: 'none',
+    body: twoFolders,
+    response: z.object({
+      files: z.int(),
+      bytes: z.number(),
+      collisions: z.int().describe('Files whose new name is taken.'),
+      names: z.array(z.string()).max(10).describe('The first of them.'),
+    }),
+    handle: async ({ body }, call) => {
+      const member = await memberCall(call);
+      const plan = await planTransfer(call.deps.storage, storageCall(member), { op: 'copy', ...placesOf(body) });
+      return { ...plan, names: [...plan.names] };
+    },
+  }),
+  transferOf('move'),
+  transferOf('copy'),
+];
+
 /** Their order matters: what is more special comes first. */
 export const storageMemberEndpoints: readonly Endpoint[] = [
   ...storageBucketEndpoints.flatMap(forMembers),
   ...ofPages,
+  ...ofOwners,
+  ...folderEndpoints,
   ...storageInfoEndpoints.flatMap(forMembers),
   ...storageJsonEndpoints.flatMap(forMembers),
   ...storageResumableEndpoints.flatMap(forMembers),

@@ -1,11 +1,14 @@
 import { everyone, withKey } from '../access.ts';
 import type { BaseCall, DataCall } from '../call.ts';
 import { type Endpoint, type Method, RawReply } from '../endpoint.ts';
+import { inviteBody } from '../http/body-rules.ts';
 import { restUrl } from '../http/rest-url.ts';
 import { type RawRequest, rawEndpoint } from '../raw-endpoint.ts';
 import { watchUpload } from '../storage/arrival.ts';
 import { openCall, storageCall, storageRoot } from '../storage/call.ts';
 import { beginTransfer } from '../storage/transfers.ts';
+import { ownerOf } from '#domain/storage/storage.ts';
+import type { Creator } from '#domain/storage/unfinished.ts';
 
 /** Resumable uploads: tus 1.0, which tus-js-client and Uppy speak. */
 
@@ -16,6 +19,12 @@ const collectionOf = (call: BaseCall & DataCall): string =>
   call.byMember === true
     ? `${call.baseUrl}/projects/${call.project.id}/storage/v1/upload/resumable`
     : `${restUrl(call.project.ref, call)}/storage/v1/upload/resumable`;
+
+const creatorOf = ({ byMember, actor, key, ...call }: BaseCall & DataCall): Creator => {
+  if (byMember === true) return { kind: 'user', id: actor.id ?? '' };
+  const { owner } = ownerOf(call);
+  return owner === null ? { kind: 'key', id: key?.id ?? '' } : { kind: 'end_user', id: owner };
+};
 
 /** The library reads the request and writes the answer. What has come of a slow body is kept. */
 const answerTus = async (request: RawRequest, call: BaseCall & DataCall): Promise<RawReply> => {
@@ -31,17 +40,20 @@ const answerTus = async (request: RawRequest, call: BaseCall & DataCall): Promis
   context.respond = false;
   const mode = request.header('x-upsert').toLowerCase() === 'true' ? 'upsert' : 'insert';
   try {
-    const caller = { ...storageCall(call, call.signal), mode } as const;
-    await call.deps.resumable.handle(req, res, { caller, url: collectionOf(call) });
+    const caller = { ...storageCall(call, call.signal), creator: creatorOf(call), mode } as const;
+    await call.deps.resumable.handle(req, res, { caller, url: collectionOf(call), invite: () => inviteBody(context) });
   } finally {
     arrival.stop();
   }
   return new RawReply(null, '', res.statusCode);
 };
 
+/** Begins nothing. */
+const nobody: Creator = { kind: 'key', id: '' };
+
 /** Says what the server can do. Clients ask before they have an upload, and need no key. */
 const answerOptions = async ({ context, params }: RawRequest, call: BaseCall): Promise<RawReply> => {
-  const caller = { ...(await openCall(call, params['ref'])), mode: 'insert' } as const;
+  const caller = { ...(await openCall(call, params['ref'])), creator: nobody, mode: 'insert' } as const;
   context.respond = false;
   await call.deps.resumable.handle(context.req, context.res, { caller, url: '' });
   return new RawReply(null, '', context.res.statusCode);

@@ -26,6 +26,7 @@ export const watchUpload = (
     if (isWaitedFor && arrived - before < (minRate * windowMs) / 1000) {
       controller.abort(
         new ServiceError('request_timeout', `The file arrived at less than ${minRate} bytes per second.`, {
+          headers: { Connection: 'close' },
           hint: 'Resumable uploads (tus) go on where they broke off.',
         }),
       );

@@ -64,12 +64,28 @@ const fileOf = (
   body,
 });
 
+/** Fields and what stands between them; a form whose file never begins would be read without end. */
+const maxBeforeFile = 2 ** 20;
+
+/** Calls back once more has come than may stand before the file. @returns what ends it */
+const watchBeginning = (req: IncomingMessage, tooMuch: () => void): (() => void) => {
+  let bytes = 0;
+  const count = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (bytes > maxBeforeFile) tooMuch();
+  };
+  req.on('data', count);
+  return () => void req.off('data', count);
+};
+
 /** Fields that come behind the file are not read. */
 const readForm = (req: IncomingMessage, form: BusboyInstance): Promise<Incoming> => {
   const fields = new Map<string, string>();
   const { promise, resolve, reject } = Promise.withResolvers<Incoming>();
   let file: Readable | undefined;
+  const endWatch = watchBeginning(req, () => fail(undefined));
   const fail = (error: unknown): void => {
+    endWatch();
     file?.destroy(noFile(error));
     reject(error instanceof ServiceError ? error : noFile(error));
   };
@@ -79,6 +95,7 @@ const readForm = (req: IncomingMessage, form: BusboyInstance): Promise<Incoming>
   // oxlint-disable-next-line max-params -- the library's listener
   form.on('file', (_name, body, _filename, _encoding, mimeType) => {
     file = body;
+    endWatch();
     try {
       resolve(fileOf(fields, { body, mimeType, length: lengthOf(req) }));
     } catch (error) {

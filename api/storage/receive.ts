@@ -26,8 +26,8 @@ interface Receiving {
 }
 
 /**
- * Takes the file of a request. What is left of a body that was refused is not waited for: the connection is closed
- * behind the answer.
+ * Takes the file of a request. The rest of a body that was refused is read and dropped, for a moment (api/listen.ts): a
+ * client whose connection is closed while it sends may see a reset in place of the answer.
  */
 export const receiveFile = async (
   request: RawRequest,
@@ -50,7 +50,6 @@ export const receiveFile = async (
       return body;
     });
   } catch (error) {
-    if (!context.req.complete) call.setHeader('Connection', 'close');
     context.req.unpipe();
     context.req.resume();
     if (call.disconnection.aborted) throw new CallerGone('the caller has gone');

@@ -2,9 +2,10 @@ import { type Register, type Run, call, confirmFirst, isOn, requireArgument } fr
 import { notFound, usage } from '../errors.ts';
 import { bytesText } from '../text.ts';
 import { type Files, withFiles } from './storage/access.ts';
-import { copy } from './storage/copy.ts';
+import { copy, intoFolder } from './storage/copy.ts';
 import { listObjects, removeObjects } from './storage/objects.ts';
 import { type Place, fixedPart, globMatcher, hasGlob, readPlace, shownPlace } from './storage/place.ts';
+import { transferFolder, transferObject } from './storage/transfer.ts';
 
 interface Bucket {
   readonly id: string;
@@ -76,6 +77,22 @@ const remove = (run: Run): Promise<void> =>
     if (run.cli.out.isJson) run.cli.out.data({ deleted: removed }, '');
   });
 
+const move = (run: Run): Promise<void> =>
+  withFiles(run, async (files) => {
+    const [given, target] = [requireArgument(run, 0, 'The source'), requireArgument(run, 1, 'The target')];
+    const [from, to] = [readPlace(given, files), readPlace(target, files)];
+    if (isOn(run, 'recursive')) return transferFolder(run, files, 'move', [from, to]);
+    if (from.name === '' || from.name.endsWith('/'))
+      throw usage(`${shownPlace(from)} is a folder.`, 'Move it with -r.');
+    const place = intoFolder(to, from.name);
+    await transferObject(files, 'move', from, place);
+    run.cli.out.say(shownPlace(place));
+    if (run.cli.out.isJson) run.cli.out.data({ moved: 1, skipped: 0 }, '');
+  });
+
+const collisionOption = '--on-collision <what>';
+const collisionText = 'of files within a folder whose name is taken at the destination: skip or replace';
+
 export const registerStorage: Register = (program, act) => {
   const storage = program.command('storage').description('files of the project; an object is plinth://bucket/path');
   storage
@@ -91,7 +108,14 @@ export const registerStorage: Register = (program, act) => {
     )
     .option('-r, --recursive', 'copy a folder with all that is in it')
     .option('-j, --jobs <number>', 'files at a time', '4')
+    .option(collisionOption, `within the platform: ${collisionText}`)
     .action(act(copy));
+  storage
+    .command('mv <from> <to>')
+    .description('move or rename an object, or with -r a folder with all that is in it')
+    .option('-r, --recursive', 'move a folder; the platform does it as a job')
+    .option(collisionOption, collisionText)
+    .action(act(move));
   storage
     .command('rm <place>')
     .description('delete an object, those of a pattern, or with -r a folder')

@@ -41,6 +41,12 @@ const databaseFull = (): ServiceError =>
     hint: 'A larger plan holds more; deleting makes room, too.',
   });
 
+/** Raised when replaced and deleted contents take so much that no more may be replaced (0054_kept_contents.sql). */
+const keptFull = 'PLS05';
+
+/** Whether the oldest of what is kept are to be deleted before their time. */
+export const isKeptFull = (error: unknown): boolean => error instanceof DatabaseError && error.code === keptFull;
+
 /** The platform's own refusals in the project's database (migrations/project/0030_storage.sql). */
 const own: Readonly<Record<string, (error: DatabaseError) => ServiceError>> = {
   PLS01: noBucket,
@@ -48,6 +54,12 @@ const own: Readonly<Record<string, (error: DatabaseError) => ServiceError>> = {
   PLS03: ({ message }) => new ServiceError('plan_limit_exceeded', `Too many buckets: ${message}.`),
   PLS04: () =>
     new ServiceError('conflict', 'The bucket is not empty.', { hint: 'Empty it first: POST …/bucket/{id}/empty.' }),
+  [keptFull]: ({ message, detail }) =>
+    new ServiceError('overloaded', `Too many bytes of the project wait for their removal: ${message}.`, {
+      details: parsed(detail),
+      hint: 'Replaced and deleted files are being removed. Try again in a minute.',
+      headers: { 'Retry-After': '60' },
+    }),
   PLL01: databaseFull,
   PLE01: () =>
     new ServiceError('overloaded', 'Too many events of the project wait to be taken.', { headers: retryOnBacklog }),

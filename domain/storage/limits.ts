@@ -27,6 +27,9 @@ export const storageLimits = (config: StorageConfig, plan: Plan): StorageLimits 
 
 export const maxBuckets = 1000;
 
+/** Bytes that no row counts, in files of the largest size, where a plan has no limit of all files. */
+export const maxFilesBeside = 20;
+
 /** The bytes that one file may have, and the setting that says so. */
 export interface FileLimit {
   readonly bytes: number;

@@ -1,5 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import type { StorageDeps } from './storage.ts';
 
 /** A project whose files are deleted all the time is marked that often by each process. */
 const everyMs = 60_000;
@@ -13,16 +14,17 @@ export const createRemovalMarks = (
   db: Pick<Queryable, 'query'>,
   { log, keepHours }: { readonly log: Pick<Log, 'debug'>; readonly keepHours: number },
   now: () => number = Date.now,
-): ((projectId: string) => void) => {
+): StorageDeps['markRemoved'] => {
   const marked = new Map<string, number>();
-  return (projectId) => {
-    if (now() - (marked.get(projectId) ?? 0) < everyMs) return;
+  return (projectId, when) => {
+    const mark = `${projectId} ${when ?? ''}`;
+    if (now() - (marked.get(mark) ?? 0) < everyMs) return;
     if (marked.size >= maxRemembered) marked.clear();
-    marked.set(projectId, now());
+    marked.set(mark, now());
     db.query(
       `insert into storage_sweeps (project_id, due_at) select id, now() + make_interval(secs => $2) from projects where id = $1
        on conflict (project_id) do update set due_at = least(storage_sweeps.due_at, excluded.due_at)`,
-      [projectId, keepHours * 3600 + everyMs / 1000],
+      [projectId, when === 'now' ? 0 : keepHours * 3600 + everyMs / 1000],
     ).catch((error: unknown) => log.debug({ err: error, project_id: projectId }, 'a sweep of files was not noted'));
   };
 };

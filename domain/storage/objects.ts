@@ -52,13 +52,14 @@ export const move = async (deps: StorageDeps, call: StorageCall, from: Place, to
 
 /**
  * Copies an object: its bytes, then a row of the caller's.
+ * @param to.version names the copy's bytes, for a copy that may be made again; left out: a new one
  * @throws {ServiceError} `not_found`, `conflict`, `forbidden`, `payload_too_large`, `plan_limit_exceeded`
  */
 export const copy = async (
   deps: StorageDeps,
   call: StorageCall,
   from: Place,
-  to: Place & { readonly mode: UploadMode },
+  { version: given, ...to }: Place & { readonly mode: UploadMode; readonly version?: string },
 ): Promise<Uploaded> => {
   const object = await requireObject(deps, call, from);
   const request = {
@@ -71,10 +72,16 @@ export const copy = async (
   await checkUpload(deps, call, request);
   await requireUpload(deps, call, request);
   const { id: projectId } = call.project;
-  const version = newId();
+  const version = given ?? newId();
   // The object may have been replaced, and its old bytes be gone, since it was found.
   if (!(await deps.bytes.copy(keyOf(projectId, object.version), keyOf(projectId, version)))) throw noObject();
-  return commitUpload(deps, call, request, { version, size: object.size, etag: object.etag });
+  return commitUpload(deps, call, request, {
+    version,
+    size: object.size,
+    etag: object.etag,
+    // Another run may have written a row with that version.
+    keepsBytes: given !== undefined,
+  });
 };
 
 /** Deletes what the caller may delete of these; answers what is gone. */

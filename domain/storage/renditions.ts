@@ -2,9 +2,12 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import type { Jobs } from '#domain/jobs/jobs.ts';
+import { type Project, findProject } from '#domain/projects/store.ts';
+import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, isErrorCode } from '#lib/errors.ts';
 import type { ListedObject, ObjectStore } from '#lib/object-store/object-store.ts';
 import { storageRender } from '#queues/storage-render.ts';
+import { type StorageConfig, maxFilesBeside, storageLimits } from './limits.ts';
 import { keyOf } from './names.ts';
 import { type PictureOptions, parsePictureOptions, pictureOptionsText } from './pictures/options.ts';
 import { maxPictureBytes, renderPicture } from './pictures/render.ts';
@@ -24,6 +27,10 @@ const typeOf = (key: string): string => `image/${key.slice(key.lastIndexOf('-') 
 /** More of one object are not kept: strangers choose the options where the bucket is public. */
 const maxOfObject = 100;
 const keptDays = 7;
+/** All pictures of a project may have this part of what its plan allows for files, which they do not count for. */
+const shareOfFiles = 4;
+/** A picture is kept for at least so long, so that the call that had it made can still read it. */
+const leastKeptMs = 60_000;
 
 const findKept = async (bytes: ObjectStore, prefix: string): Promise<ListedObject | undefined> => {
   for await (const found of bytes.list(prefix)) return found;
@@ -36,12 +43,37 @@ const keysBelow = async (bytes: ObjectStore, prefix: string): Promise<string[]> 
   return keys;
 };
 
+/** Adds to what pictures of the project were written since they were last emptied. @returns all of it, in bytes */
+const countPicture = async (db: Queryable, projectId: string, size: number): Promise<number> => {
+  const [row] = await db.query<{ bytes: number }>(
+    `insert into storage_renditions as r (project_id, bytes) values ($1, $2)
+     on conflict (project_id) do update set bytes = r.bytes + excluded.bytes returning bytes::float8 as bytes`,
+    [projectId, size],
+  );
+  return row?.bytes ?? 0;
+};
+
+interface PictureStore {
+  readonly bytes: ObjectStore;
+  readonly db: Queryable;
+  readonly config: StorageConfig;
+}
+
+/** Pictures are made anew when they are gone: when they take too much, all go but the newest. */
+const makeRoom = async ({ bytes, db, config }: PictureStore, { id, plan }: Project, size: number): Promise<void> => {
+  const { file, total } = storageLimits(config, plan);
+  const most = (total ?? maxFilesBeside * file) / shareOfFiles;
+  if ((await countPicture(db, id, size)) <= most) return;
+  await sweepRenditions(bytes, id, Date.now() - leastKeptMs);
+  await db.query('update storage_renditions set bytes = $2 where project_id = $1', [id, size]);
+};
+
 /**
  * Makes a picture in a worker.
  * @throws {ServiceError} when the file is no picture, or beyond the bounds
  */
 export const makeRendition = async (
-  bytes: ObjectStore,
+  store: PictureStore,
   {
     projectId,
     version,
@@ -49,13 +81,16 @@ export const makeRendition = async (
   }: { readonly projectId: string; readonly version: string; readonly signal: AbortSignal },
   given: Readonly<Record<string, string | number>>,
 ): Promise<{ readonly key: string; readonly size: number }> => {
+  const { bytes, db } = store;
   const options = parsePictureOptions(given);
   const original = await bytes.read(keyOf(projectId, version), { range: { start: 0, end: maxPictureBytes }, signal });
-  if (original === null) throw new ServiceError('not_found', 'No such object.');
+  const project = await findProject(db, projectId);
+  if (original === null || project === undefined) throw new ServiceError('not_found', 'No such object.');
   const picture = await renderPicture(await buffer(original), options);
   const prefix = prefixOf(projectId, version);
   const kept = await keysBelow(bytes, prefix);
   if (kept.length >= maxOfObject) await bytes.remove(kept);
+  await makeRoom(store, project, picture.bytes.length);
   const key = `${prefix}${nameOf(options)}-${picture.mimeType.slice('image/'.length)}`;
   const { size } = await bytes.write(key, Readable.from([picture.bytes]), {
     maxBytes: picture.bytes.length,
@@ -122,13 +157,16 @@ export const pictureOf = async (
   return { key, object: { ...object, size, etag, mime_type: typeOf(key) } };
 };
 
-/** Deletes pictures of a project that are old, or all. @returns how many there were */
-export const sweepRenditions = async (bytes: ObjectStore, projectId: string, all = false): Promise<number> => {
-  const before = Date.now() - keptDays * 86_400_000;
+/** Deletes pictures of a project that are older than that. @returns how many there were */
+export const sweepRenditions = async (
+  bytes: ObjectStore,
+  projectId: string,
+  before = Date.now() - keptDays * 86_400_000,
+): Promise<number> => {
   let removed = 0;
   let batch: string[] = [];
   for await (const { key, modifiedAt } of bytes.list(prefixOf(projectId))) {
-    if (all || modifiedAt.getTime() < before) batch.push(key);
+    if (modifiedAt.getTime() < before) batch.push(key);
     if (batch.length < 1000) continue;
     removed += batch.length;
     await bytes.remove(batch);

@@ -1,9 +1,9 @@
 import type { Locker } from '@tus/server';
 import { z } from 'zod';
-import type { Project } from '#domain/projects/store.ts';
 import { findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import type { StoredBytes } from '#lib/object-store/object-store.ts';
 import { type RequestedUpload, type TusServer, createTusServer } from '#lib/resumable/tus-server.ts';
 import { type ResumableUploads, type UploadInfo, uploadLifeMs } from '#lib/resumable/uploads.ts';
 import { storageLimits } from './limits.ts';
@@ -12,12 +12,14 @@ import { parseMetadata } from './metadata.ts';
 import { cacheControl, mediaType } from './serving.ts';
 import { type StorageCall, type StorageDeps, asPlatform, ownerOf } from './storage.ts';
 import { hasVersion } from './store.ts';
+import { type Creator, creatorText, isUnfinished, release, reserve } from './unfinished.ts';
 import { type UploadMode, checkUpload, commitUpload, requireUpload } from './upload.ts';
 
 /** Resumable uploads (tus), behind the same policies and limits as all others. */
 
 /** A request of tus: who calls, and whether an object that is there may be replaced. */
-export interface ResumableCall extends StorageCall {
+interface ResumableCall extends StorageCall {
+  readonly creator: Creator;
   readonly mode: Extract<UploadMode, 'insert' | 'upsert'>;
 }
 
@@ -29,11 +31,14 @@ export interface ResumableDeps {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** As an upload began: what its row will need, and as whom it is written. */
+/** As an upload began: who did it, and what its row will need. */
 const contextSchema = z.object({
   projectId: z.string(),
+  /** Empty: nobody goes on with it, since it began before this was recorded. */
+  creator: z.string().default(''),
+  /** As whom policies were asked: a member may look through the eyes of others. */
   role: z.enum(['service', 'anon', 'authenticated']),
-  claims: z.string(),
+  owner: z.string().nullable().default(null),
   bucket: z.string(),
   name: z.string(),
   mode: z.enum(['insert', 'upsert']),
@@ -53,57 +58,28 @@ const requestOf = ({ metadata, size }: RequestedUpload, mode: ResumableCall['mod
   declaredSize: size,
 });
 
-/** Half-finished uploads of a project; a day later they are gone. */
-const maxUnfinished = 1000;
-
-const tooMuch = (what: string, details: unknown): ServiceError =>
-  new ServiceError('plan_limit_exceeded', `Too ${what} of resumable uploads that have not ended.`, {
-    details,
-    hint: 'Finish or end some of them; after a day they are deleted.',
-  });
-
-/** Their bytes lie there before any row counts them: all together they may have what the plan allows. */
-const reserve = async (db: ControlDb, project: Project, total: number | null, { id, size }: RequestedUpload) => {
-  await db.transaction(async (tx) => {
-    await tx.query('select pg_advisory_xact_lock(hashtextextended($1, 7245034))', [project.id]);
-    const [held] = await tx.query<{ count: number; bytes: number }>(
-      `select count(*)::int as count, coalesce(sum(size), 0)::float8 as bytes from storage_uploads
-       where project_id = $1 and expires_at > now()`,
-      [project.id],
-    );
-    if ((held?.count ?? 0) >= maxUnfinished) throw tooMuch('many', { limit: maxUnfinished });
-    const bytes = (held?.bytes ?? 0) + size;
-    if (total !== null && bytes > total) throw tooMuch('many bytes', { limit: total, value: bytes });
-    await tx.query(
-      `insert into storage_uploads (id, project_id, size, expires_at)
-       values ($1, $2, $3, now() + make_interval(secs => $4))`,
-      [id, project.id, size, uploadLifeMs / 1000],
-    );
-  });
-};
-
-const release = async (db: ControlDb, id: string): Promise<void> => {
-  await db.query(`delete from storage_uploads where id = $1 or expires_at < now() - interval '1 day'`, [id]);
-};
-
-const isSameCaller = (context: Context, { project, caller }: StorageCall): boolean =>
-  context.projectId === project.id &&
-  context.role === caller.role &&
-  ownerOf({ caller: { ...caller, claims: context.claims } }).owner === ownerOf({ caller }).owner;
+const isSameCaller = (context: Context, call: ResumableCall): boolean =>
+  context.projectId === call.project.id &&
+  context.creator === creatorText(call.creator) &&
+  context.role === call.caller.role &&
+  context.owner === ownerOf(call).owner;
 
 const contextOf = ({ context }: UploadInfo): Context => contextSchema.parse(context);
 
-/** A lost answer makes the end come again: the row is there then, and nothing is to be done. */
+/**
+ * A lost answer makes the end come again: the row is there then, and nothing is to be done. Policies are asked by the
+ * claims that its caller has now: what the user might do when the upload began may be over.
+ */
 const finish = async (
   { storage, db }: ResumableDeps,
   upload: UploadInfo,
-  { size, sha256: etag }: { readonly size: number; readonly sha256: string },
+  { size, sha256: etag, caller: { caller } }: StoredBytes & { readonly caller: ResumableCall },
 ): Promise<void> => {
-  const { projectId, role, claims, ...request } = contextOf(upload);
+  const { projectId, creator: _creator, role: _role, owner: _owner, ...request } = contextOf(upload);
   const project = await findProject(db, projectId);
   if (project === undefined || project.deleted_at !== null) throw notFound('project');
   const signal = new AbortController().signal;
-  const call: StorageCall = { project, signal, caller: { projectId, role, claims } };
+  const call: StorageCall = { project, signal, caller };
   if (!(await hasVersion(storage, asPlatform(call), upload.id))) {
     // The end may come long after a refusal, when the sweep has deleted the bytes.
     const bytes = await storage.bytes.read(upload.key, { range: { start: 0, end: 0 }, signal });
@@ -116,7 +92,15 @@ const finish = async (
   await release(db, upload.id);
 };
 
-export const createResumable = (deps: ResumableDeps): TusServer<ResumableCall> => {
+export interface Resumable extends Omit<TusServer<ResumableCall>, 'cancel'> {
+  /**
+   * Ends an upload of a project, whoever began it.
+   * @throws {ServiceError} `not_found`, `conflict` when a request that works on it does not stop
+   */
+  readonly cancel: (projectId: string, id: string) => Promise<void>;
+}
+
+const createServer = (deps: ResumableDeps): TusServer<ResumableCall> => {
   const { storage, db, uploads, locks, onFailure } = deps;
   return createTusServer<ResumableCall>({
     uploads,
@@ -128,11 +112,17 @@ export const createResumable = (deps: ResumableDeps): TusServer<ResumableCall> =
       const request = requestOf(upload, call.mode);
       await checkUpload(storage, call, request);
       await requireUpload(storage, call, request);
-      await reserve(db, call.project, storageLimits(storage.config, call.project.plan).total, upload);
+      const { project, creator, caller } = call;
       const { declaredSize: _size, ...kept } = request;
-      const { role, claims } = call.caller;
-      const context: Context = { projectId: call.project.id, role, claims, ...kept };
-      return { key: keyOf(call.project.id, upload.id), context };
+      await reserve(db, storage.config, { project, creator, role: caller.role, upload, ...kept });
+      const context: Context = {
+        projectId: project.id,
+        creator: creatorText(creator),
+        role: caller.role,
+        owner: ownerOf(call).owner,
+        ...kept,
+      };
+      return { key: keyOf(project.id, upload.id), context };
     },
     authorize: (call, upload) => {
       if (!isSameCaller(contextOf(upload), call)) throw notFound('upload');
@@ -140,4 +130,16 @@ export const createResumable = (deps: ResumableDeps): TusServer<ResumableCall> =
     onFinished: (upload, stored) => finish(deps, upload, stored),
     onRemoved: ({ id }) => release(db, id),
   });
+};
+
+export const createResumable = (deps: ResumableDeps): Resumable => {
+  const server = createServer(deps);
+  return {
+    ...server,
+    cancel: async (projectId, id) => {
+      if (!(await isUnfinished(deps.db, projectId, id))) throw notFound('upload');
+      await server.cancel(id);
+      await release(deps.db, id);
+    },
+  };
 };

@@ -22,8 +22,8 @@ export interface StorageDeps {
   readonly config: StorageConfig;
   /** Says that the project's outbox may hold an event. */
   readonly markDirty: (projectId: string) => void;
-  /** Says that bytes of the project are to be deleted once their grace is over. */
-  readonly markRemoved: (projectId: string) => void;
+  /** Says that bytes of the project are to be deleted once their grace is over; `now`: they take too much room. */
+  readonly markRemoved: (projectId: string, when?: 'now') => void;
 }
 
 /** A request to the files of a project. */

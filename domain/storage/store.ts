@@ -1,6 +1,6 @@
 import type { RunOne, Sql, TextRow } from '#domain/data-api/data-api.ts';
 import { Refusal } from '#lib/errors.ts';
-import { toStorageError } from './errors.ts';
+import { isKeptFull, notAllowed, toStorageError } from './errors.ts';
 import { type StorageCall, type StorageDeps, ticketFor } from './storage.ts';
 import type { Ticket } from './tickets.ts';
 
@@ -71,11 +71,17 @@ export const read = async (
   }
 };
 
-const write = async ({ data }: StorageDeps, call: StorageCall, sql: Sql): Promise<TextRow> => {
+/** The failure of a write as its caller sees it. Contents that the project keeps go sooner where they left no room. */
+const writeFailure = ({ markRemoved }: StorageDeps, { project }: StorageCall, error: unknown): unknown => {
+  if (isKeptFull(error)) markRemoved(project.id, 'now');
+  return toStorageError(error);
+};
+
+const write = async (deps: StorageDeps, call: StorageCall, sql: Sql): Promise<TextRow> => {
   try {
-    return await data.one(call.caller, runOf('write', call), sql);
+    return await deps.data.one(call.caller, runOf('write', call), sql);
   } catch (error) {
-    throw toStorageError(error);
+    throw writeFailure(deps, call, error);
   }
 };
 
@@ -230,20 +236,56 @@ export const tryPut = async (
   try {
     await deps.data.transaction(call.caller, runOf('write', call), attempt);
   } catch (error) {
-    if (!(error instanceof OnlyTried)) throw toStorageError(error);
+    if (!(error instanceof OnlyTried)) throw writeFailure(deps, call, error);
   }
   return found;
 };
 
+export type MoveTicket = Extract<Ticket, { op: 'move' }>;
+
+const moveSql = (deps: StorageDeps, call: StorageCall, ticket: MoveTicket): Sql =>
+  sqlOf(updateObjectSql, [ticketFor(deps, call, ticket), ticket.from_bucket, ticket.from_name]);
+
 /** @returns whether there was one that the caller may move */
-export const moveObject = async (
+export const moveObject = async (deps: StorageDeps, call: StorageCall, ticket: MoveTicket): Promise<boolean> => {
+  const [count] = await write(deps, call, moveSql(deps, call, ticket));
+  return count === '1';
+};
+
+const deleteNames = (deps: StorageDeps, call: StorageCall, bucket: string, names: readonly string[]): Sql =>
+  sqlOf(deleteNamesSql, [ticketFor(deps, call, { op: 'delete', bucket, names }), bucket, JSON.stringify(names)]);
+
+const existsSql = `select exists (select from only storage.objects o where o.bucket_id = $1 and o.name = $2)::text`;
+
+/**
+ * Moves several objects in one transaction: all of them that are still there, or none.
+ * @param moves.replaces what is at the destination is deleted
+ * @returns how many were moved
+ * @throws {ServiceError} `forbidden` when no policy allows one of them, `conflict`
+ */
+export const moveObjects = async (
   deps: StorageDeps,
   call: StorageCall,
-  ticket: Extract<Ticket, { op: 'move' }>,
-): Promise<boolean> => {
-  const params = [ticketFor(deps, call, ticket), ticket.from_bucket, ticket.from_name];
-  const [count] = await write(deps, call, sqlOf(updateObjectSql, params));
-  return count === '1';
+  moves: readonly { readonly ticket: MoveTicket; readonly replaces: boolean }[],
+): Promise<number> => {
+  const moveOne = async (one: RunOne, { ticket, replaces }: (typeof moves)[number]): Promise<number> => {
+    if (replaces) await one(deleteNames(deps, call, ticket.bucket, [ticket.name]));
+    const [count] = await one(moveSql(deps, call, ticket));
+    if (count === '1') return 1;
+    const [isThere] = await one(sqlOf(existsSql, [ticket.from_bucket, ticket.from_name]));
+    // The file was moved or deleted by another call; a destination that was deleted for it must come back.
+    if (isThere === 'true' || replaces) throw notAllowed();
+    return 0;
+  };
+  try {
+    return await deps.data.transaction(call.caller, runOf('write', call), async (one) => {
+      let moved = 0;
+      for (const move of moves) moved += await moveOne(one, move);
+      return moved;
+    });
+  } catch (error) {
+    throw toStorageError(error);
+  }
 };
 
 /** @returns those that were deleted */
@@ -252,8 +294,7 @@ export const deleteObjects = async (
   call: StorageCall,
   { bucket, names }: { readonly bucket: string; readonly names: readonly string[] },
 ): Promise<readonly StoredObject[]> => {
-  const ticket = ticketFor(deps, call, { op: 'delete', bucket, names });
-  const [rows] = await write(deps, call, sqlOf(deleteNamesSql, [ticket, bucket, JSON.stringify(names)]));
+  const [rows] = await write(deps, call, deleteNames(deps, call, bucket, names));
   return parse(rows) as StoredObject[];
 };
 

@@ -5,6 +5,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { StorageDriver } from '#lib/object-store/object-store.ts';
 import { uploadLifeMs } from '#lib/resumable/uploads.ts';
+import { type StorageConfig, storageLimits } from './limits.ts';
 import { keyOf } from './names.ts';
 import { sweepRenditions } from './renditions.ts';
 
@@ -15,6 +16,7 @@ export interface FileSweepDeps {
   readonly bytes: StorageDriver;
   /** How long bytes are kept that no row names any more. */
   readonly keepHours: number;
+  readonly config: StorageConfig;
 }
 
 export interface Swept {
@@ -29,20 +31,34 @@ const atOnce = 1000;
 const removeBytes = (bytes: StorageDriver, projectId: string, versions: readonly string[]): Promise<void> =>
   bytes.remove(versions.map((version) => keyOf(projectId, version)));
 
+/** Downloads that began before a content was removed have opened it by then. */
+const leastGraceS = 60;
+
+/**
+ * Tombstones up to this time are swept: those whose grace is over, and the oldest of what takes more than half of what
+ * the plan allows for all files.
+ */
+const sweptUpTo = `
+  select greatest(now() - make_interval(hours => $1), case when over.at is not null
+    then least(over.at, now() - make_interval(secs => ${leastGraceS})) end)::text as at
+  from (select max(b.removed_at) as at from (
+    select removed_at, sum(size) over (order by removed_at desc, version) as bytes from plinth.storage_tombstones) b
+    where b.bytes > $2::bigint / 2) over`;
+
 /** Bytes first: a tombstone that is left over is swept again. */
 const sweepTombstones = async (
-  { bytes, keepHours }: FileSweepDeps,
+  { bytes, keepHours, config }: FileSweepDeps,
   client: Client,
-  projectId: string,
+  { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
   signal: AbortSignal,
 ): Promise<number> => {
+  const [upTo] = (await client.query<{ at: string }>(sweptUpTo, [keepHours, storageLimits(config, plan).total])).rows;
   let removed = 0;
   for (;;) {
     signal.throwIfAborted();
     const { rows } = await client.query<{ version: string }>(
-      `select version from plinth.storage_tombstones where removed_at < now() - make_interval(hours => $1)
-       order by removed_at limit ${atOnce}`,
-      [keepHours],
+      `select version from plinth.storage_tombstones where removed_at <= $1 order by removed_at limit ${atOnce}`,
+      [upTo?.at],
     );
     if (rows.length === 0) return removed;
     const versions = rows.map(({ version }) => version);
@@ -102,13 +118,13 @@ const hasFiles = async (client: Client): Promise<boolean> =>
 /** Deletes the bytes of a project that no row names and whose grace is over. Can be repeated, and run beside itself. */
 export const sweepFiles = (
   deps: FileSweepDeps,
-  project: Pick<Project, 'id' | 'server_id' | 'db_name'>,
+  project: Pick<Project, 'id' | 'plan' | 'server_id' | 'db_name'>,
   signal: AbortSignal,
 ): Promise<Swept> =>
   inDatabase(deps.servers, project, async (client) => {
     if (!(await hasFiles(client))) return { removed: 0, orphans: 0 };
     await sweepRenditions(deps.bytes, project.id);
-    const removed = await sweepTombstones(deps, client, project.id, signal);
+    const removed = await sweepTombstones(deps, client, project, signal);
     return { removed, orphans: await sweepOrphans(deps, client, project.id, signal) };
   });
 
@@ -150,7 +166,7 @@ export const removeFilesOfProjects = async (db: Queryable, bytes: StorageDriver)
       if (keys.length === atOnce) await bytes.remove(keys.splice(0));
     }
     await bytes.remove(keys);
-    await sweepRenditions(bytes, projectId, true);
+    await sweepRenditions(bytes, projectId, Infinity);
     keys = [];
     await db.query('delete from storage_removals where project_id = $1', [projectId]);
   }

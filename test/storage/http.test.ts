@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { request } from 'node:http';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -351,4 +352,19 @@ test('errors have the form that storage-js reads, and more', async (t) => {
   const answer = await fetchFile('/object/public/none/none');
   t.like(await answer.json(), { statusCode: '404', error: 'not_found', code: 'not_found', message: 'No such bucket.' });
   t.like(await (await fetchFile('/none')).json(), { statusCode: '404', code: 'not_found' });
+});
+
+test('a form whose file does not begin within its first megabyte is refused', async (t) => {
+  const { ref, key, slug } = project();
+  const sending = request(`${platform().base}/p/${ref}/storage/v1/object/${slug}/never`, {
+    method: 'POST',
+    headers: { apikey: key, 'content-type': 'multipart/form-data; boundary=b' },
+  });
+  sending.on('error', () => undefined);
+  const answered = once(sending, 'response');
+  for (let n = 0; n < 40; n += 1) sending.write(Buffer.alloc(64 * 1024, 'x'));
+  sending.end('\r\n--b\r\nContent-Disposition: form-data; name=""; filename="a"\r\n\r\nx\r\n--b--\r\n');
+  const [answer] = await answered;
+  t.is(answer.statusCode, 400);
+  t.is((await fetchFile(`/object/${slug}/never`, { headers: { apikey: key } })).status, 404);
 });

@@ -16,7 +16,8 @@ const { admin, newProject, platform, sql, developer } = useStorage(test, {});
 
 const scene = async (of: TestProject) => {
   const servers = await openServers(platform());
-  const bytes = await openBytes(platform().config);
+  const { config } = platform();
+  const bytes = await openBytes(config);
   const project = await findProject(platform().db, of.id);
   if (project === undefined) throw new Error('there is no project');
   const keys = async (): Promise<string[]> => {
@@ -29,7 +30,7 @@ const scene = async (of: TestProject) => {
     keys,
     check: () => checkFiles({ servers, bytes }, project),
     /** With the grace at an end for all that is there. */
-    sweep: (keepHours = -1) => sweepFiles({ servers, bytes, keepHours }, project, new AbortController().signal),
+    sweep: (keepHours = -1) => sweepFiles({ servers, bytes, keepHours, config }, project, new AbortController().signal),
     close: () => servers.close(),
   };
 };
@@ -85,21 +86,25 @@ test('the checker names objects whose bytes are missing or differ, and a sum tha
   await close();
 });
 
-test('a sweep is a job of its project, which is due at once and then tomorrow', async (t) => {
+test('a project is swept at once and then a day later, or sooner for what was deleted', async (t) => {
   const of = await newProject();
-  const due = (await dueSweeps(platform().db)).map(({ projectId }) => projectId);
-  t.true(due.includes(of.id));
-  t.deepEqual(await dueSweeps(platform().db), []);
-  dataOf(await admin(of).from(of.slug).upload('a', 'x'));
-  dataOf(await admin(of).from(of.slug).remove(['a']));
-  await until(async () => {
-    const rows = await platform().db.query<{ soon: boolean }>(
-      `select due_at < now() + interval '24 hours 5 minutes' as soon from storage_sweeps where project_id = $1`,
+  const { db } = platform();
+  const dueInHours = async (): Promise<number> => {
+    const [row] = await db.query<{ hours: number }>(
+      `select extract(epoch from due_at - now())::float8 / 3600 as hours from storage_sweeps where project_id = $1`,
       [of.id],
     );
-    return rows[0]?.soon === true;
-  });
-  t.pass();
+    return row?.hours ?? 0;
+  };
+  const isDue = async () => (await dueSweeps(db)).some(({ projectId }) => projectId === of.id);
+  // A round of the platform's own worker may have taken it.
+  t.true((await isDue()) || (await dueInHours()) > 0);
+  t.false(await isDue());
+  t.true(Math.abs((await dueInHours()) - 24) < 0.5);
+  await db.query(`update storage_sweeps set due_at = now() + interval '3 days' where project_id = $1`, [of.id]);
+  dataOf(await admin(of).from(of.slug).upload('a', 'x'));
+  dataOf(await admin(of).from(of.slug).remove(['a']));
+  await until(async () => Math.abs((await dueInHours()) - 24) < 0.5);
 });
 
 test('the bytes of a project that is gone for good go with it', async (t) => {

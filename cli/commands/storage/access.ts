@@ -8,6 +8,8 @@ export interface Files extends Target {
   /** Below it are objects and buckets. */
   readonly root: string;
   readonly bucket: string;
+  /** Where jobs of the project are looked at; null with a key, for which there is no such place. */
+  readonly jobs: string | null;
 }
 
 const byKey = ({ token: _token, ...target }: Target, { ref, slug }: Project, key: string): Files => ({
@@ -15,6 +17,7 @@ const byKey = ({ token: _token, ...target }: Target, { ref, slug }: Project, key
   headers: { apikey: key },
   root: `/p/${ref}/storage/v1`,
   bucket: slug,
+  jobs: null,
 });
 
 /** Does the work as the member who is signed in, or with the key of PLINTH_API_KEY. */
@@ -22,7 +25,8 @@ export const withFiles = async (run: Run, work: (files: Files) => Promise<void>)
   const project = await inProject(run);
   const found = await call<Project>(project, project.path);
   const given = run.cli.env['PLINTH_API_KEY'];
-  const asMember = { ...project, headers: {}, root: `${project.path}/storage/v1`, bucket: found.slug };
+  const { path } = project;
+  const asMember = { ...project, headers: {}, root: `${path}/storage/v1`, bucket: found.slug, jobs: `${path}/jobs` };
   await work(given ? byKey(project, found, given) : asMember);
   if (run.cli.signal.aborted) throw interrupted();
 };

@@ -4,13 +4,13 @@ import path from 'node:path';
 import { type Run, isOn, numberOption, requireArgument } from '../../cli.ts';
 import { notFound, usage } from '../../errors.ts';
 import { fileFailure } from '../../files.ts';
-import { send } from '../../http.ts';
 import type { Progress } from '../../output.ts';
 import { bytesText, cleanLine } from '../../text.ts';
 import { type Files, withFiles } from './access.ts';
 import { downloadFile, readObject } from './download.ts';
 import { listObjects } from './objects.ts';
 import { type Place, fixedPart, globMatcher, hasGlob, isRemote, readPlace, shownPlace } from './place.ts';
+import { transferFolder, transferObject } from './transfer.ts';
 import { type Upload, uploadFile, uploadStream } from './upload.ts';
 
 const standard = '-';
@@ -44,7 +44,7 @@ const statOf = (file: string): Promise<Stats> =>
   });
 
 /** A name that ends with a slash, or is none, means the folder. */
-const intoFolder = (place: Place, file: string): Place =>
+export const intoFolder = (place: Place, file: string): Place =>
   place.name === '' || place.name.endsWith('/') ? { ...place, name: place.name + path.basename(file) } : place;
 
 const asFolder = (name: string): string => (name === '' || name.endsWith('/') ? name : `${name}/`);
@@ -110,16 +110,7 @@ const downloadsOf = async (run: Run, files: Files, from: Place, to: string): Pro
 const copyWithin = (files: Files, from: Place, to: Place): Copy => ({
   label: shownPlace(to),
   size: 0,
-  run: async () => {
-    const body = {
-      bucketId: from.bucket,
-      sourceKey: from.name,
-      destinationBucket: to.bucket,
-      destinationKey: intoFolder(to, from.name).name,
-      upsert: true,
-    };
-    await send(files, `${files.root}/object/copy`, { method: 'POST', body, headers: files.headers });
-  },
+  run: () => transferObject(files, 'copy', from, intoFolder(to, from.name)),
 });
 
 const planOf = async (run: Run, files: Files, from: string, to: string): Promise<Copy[]> => {
@@ -175,6 +166,8 @@ export const copy = async (run: Run): Promise<void> => {
   await withFiles(run, async (files) => {
     if (from === standard) return fromStandard(run, files, to);
     if (to === standard) return toStandard(run, files, from);
+    if (isRemote(from) && isRemote(to) && isOn(run, 'recursive'))
+      return transferFolder(run, files, 'copy', [readPlace(from, files), readPlace(to, files)]);
     await runAll(run, await planOf(run, files, from, to));
   });
 };

@@ -25,6 +25,7 @@ const uploadWhole = async (files: Files, { file, place, size }: Upload, progress
   await send(files, `${files.root}/object/${urlPath(place)}`, {
     method: 'POST',
     raw: await readFile(file),
+    isIdempotent: true,
     headers: { ...files.headers, 'x-upsert': 'true', 'content-type': mediaTypeOf(place.name) },
     timeoutMs: null,
   });

@@ -12,6 +12,7 @@ import { FileList } from './file-list.tsx';
 import { FilePanel } from './file-panel.tsx';
 import { type Entry, type FolderView, useFolder } from './folder-pages.ts';
 import { lastPart, shownName, sizeText } from './paths.ts';
+import { TransferDialog, type TransferOp } from './transfer-dialog.tsx';
 import { UploadList } from './upload-list.tsx';
 import { type NewUpload, addUploads, onStored } from './uploads.ts';
 
@@ -103,7 +104,12 @@ const viewOf = (bucket: string, search: URLSearchParams): FolderView => ({
   order: search.get('order') === 'desc' ? 'desc' : 'asc',
 });
 
-type Open = 'settings' | 'move' | { readonly remove: readonly Entry[] } | null;
+type Open =
+  | 'settings'
+  | 'move'
+  | { readonly remove: readonly Entry[] }
+  | { readonly transfer: TransferOp; readonly folder: string }
+  | null;
 
 /** Changes parameters of the address; an empty one is left out. */
 type SetView = (fields: Readonly<Record<string, string | null>>) => void;
@@ -135,8 +141,10 @@ interface BarProps {
 /** Above the list: where it is, how much it holds, and what can be done there. */
 const FolderBar = ({ bucket, view, totals, chosen, set, onFiles, onOpen }: BarProps) => {
   const { project, role } = useProject();
-  const hrefOf = (folder: string): string => {
-    const query = folder === '' ? '' : `?${new URLSearchParams({ folder })}`;
+  const [only] = chosen.length === 1 ? chosen : [];
+  const folder = only?.isFolder === true ? only.name : undefined;
+  const hrefOf = (to: string): string => {
+    const query = to === '' ? '' : `?${new URLSearchParams({ folder: to })}`;
     return `/projects/${project.id}/storage/${encodeURIComponent(bucket.id)}${query}`;
   };
   return (
@@ -166,6 +174,16 @@ const FolderBar = ({ bucket, view, totals, chosen, set, onFiles, onOpen }: BarPr
           </label>
         </form>
         {atLeast(role, 'developer') && <Chooser folder={view.folder} onFiles={onFiles} />}
+        {folder !== undefined && (
+          <>
+            <button type="button" onClick={() => onOpen({ transfer: 'move', folder })}>
+              Move the folder
+            </button>
+            <button type="button" onClick={() => onOpen({ transfer: 'copy', folder })}>
+              Copy the folder
+            </button>
+          </>
+        )}
         {chosen.length > 0 && (
           <button type="button" onClick={() => onOpen({ remove: chosen })}>
             Delete {chosen.length} chosen
@@ -187,15 +205,22 @@ interface DialogsProps {
   readonly buckets: readonly Bucket[];
   readonly file: string | null;
   readonly onRemoved: (entries: readonly Entry[], changed: boolean) => void;
+  readonly onTransferred: (changed: boolean) => void;
   readonly onMoved: (to: { readonly bucket: string; readonly name: string } | null) => void;
   readonly onSettings: () => void;
 }
 
-const FolderDialogs = ({ open, bucket, buckets, file, onRemoved, onMoved, onSettings }: DialogsProps) => {
+const FolderDialogs = (props: DialogsProps) => {
+  const { open, bucket, buckets, file, onRemoved, onTransferred, onMoved, onSettings } = props;
+  const names = buckets.map(({ id }) => id);
   if (open === 'settings') return <BucketSettings bucket={bucket} onClose={onSettings} />;
   if (open === 'move' && file !== null)
-    return <MoveDialog bucket={bucket.id} buckets={buckets.map(({ id }) => id)} name={file} onClose={onMoved} />;
+    return <MoveDialog bucket={bucket.id} buckets={names} name={file} onClose={onMoved} />;
   if (typeof open !== 'object' || open === null) return null;
+  if ('transfer' in open) {
+    const { transfer: op, folder } = open;
+    return <TransferDialog {...{ op, folder }} bucket={bucket.id} buckets={names} onClose={onTransferred} />;
+  }
   const { remove } = open;
   return <DeleteDialog bucket={bucket.id} entries={remove} onClose={(changed) => onRemoved(remove, changed)} />;
 };
@@ -318,6 +343,12 @@ export const Folder = ({ bucket, buckets }: { readonly bucket: Bucket; readonly 
           setDialog(null);
           if (to === null) return;
           set({ file: to.bucket === bucket.id ? to.name : null });
+          reload();
+        }}
+        onTransferred={(changed) => {
+          setDialog(null);
+          if (!changed) return;
+          choice.clear();
           reload();
         }}
         onRemoved={(entries, changed) => {

@@ -38,7 +38,8 @@ export const StoragePage = ({ bucket: given }: { readonly bucket: string | undef
     queryKey: ['files', project.id, 'buckets'],
     queryFn: () => call('GET /projects/{project_id}/storage/v1/bucket', { params: { project_id: project.id } }),
   });
-  if (buckets.error) return <Failure error={buckets.error} onRetry={() => void buckets.refetch()} />;
+  if (buckets.data === undefined && buckets.error)
+    return <Failure error={buckets.error} onRetry={() => void buckets.refetch()} />;
   if (buckets.data === undefined) return <p className="loading">Loading…</p>;
   const bucket = buckets.data.find(({ id }) => id === given);
   const addressOf = (id: string): string => `/projects/${project.id}/storage/${encodeURIComponent(id)}`;
