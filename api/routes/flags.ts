@@ -4,16 +4,19 @@ import { type CompiledFlag, compileFlag } from '#domain/flags/compile.ts';
 import { evaluate, explain } from '#domain/flags/evaluate.ts';
 import type { FlagSet } from '#domain/flags/flag-sets.ts';
 import {
+  archiveFlag,
   checkPatch,
   createFlag,
   deleteFlag,
+  dependantsOf,
   flagOf,
   getFlag,
   patchFlag,
   revertFlag,
   toggleFlag,
+  unarchiveFlag,
 } from '#domain/flags/flags.ts';
-import { cancelSchedule, listSchedules, scheduleChange } from '#domain/flags/schedules.ts';
+import { cancelSchedule, countPending, listSchedules, scheduleChange } from '#domain/flags/schedules.ts';
 import { type FlagName, historyOf, listFlags } from '#domain/flags/store.ts';
 import { maxStatDays, statsOf } from '#domain/flags/usage.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
@@ -21,6 +24,7 @@ import { ServiceError, notFound } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
+import { expectedOf } from '../http/if-match.ts';
 import { id, instant, namedObject, page, wholeNumber } from '../fields.ts';
 import {
   context,
@@ -64,21 +68,11 @@ const flagToEvaluate = async (
 ): Promise<{ readonly set: FlagSet; readonly flag: CompiledFlag }> => {
   const { deps, db, project } = call;
   const set = await deps.flags.sets.getPresent(project, name.environment);
-  const present = set?.flags.get(name.key);
-  if (set === null || present === undefined) throw notFound('flag');
-  if (patch === undefined) return { set, flag: present };
+  if (set === null) throw notFound('flag');
+  const present = set.flags.get(name.key);
+  if (present !== undefined && patch === undefined) return { set, flag: present };
   const own = await getFlag(db, project.id, name);
-  return { set, flag: compileFlag(name.key, await checkPatch(db, callerOf(call), own, patch)) };
-};
-
-/** The version of the header If-Match; null: any. @throws {ServiceError} `validation_failed` */
-const expectedOf = ({ ifMatch }: ProjectCall): number | null => {
-  if (ifMatch === undefined || ifMatch.trim() === '*') return null;
-  const [, version] = /^\s*(?:W\/)?"(\d{1,9})"\s*$/.exec(ifMatch) ?? [];
-  if (version !== undefined) return Number(version);
-  throw new ServiceError('validation_failed', 'The header If-Match is not valid.', {
-    details: [{ path: 'If-Match', message: 'must be the version of the flag in quotes, such as "3"' }],
-  });
+  return { set, flag: compileFlag(name.key, await checkPatch(db, callerOf(call), own, patch ?? {})) };
 };
 
 /** A flag as the answer has it, with its version as the ETag. */
@@ -140,9 +134,12 @@ const crud: readonly Endpoint[] = [
     params: projectPath,
     query: flagList,
     response: z.object({ flags: z.array(listedFlag), total: z.int() }),
-    handle: async ({ query: { stale, ...filter } }, { db, project }) => {
-      const wanted = stale === undefined ? undefined : stale === 'true';
-      const { rows, total } = await listFlags(db, project.id, { ...filter, stale: wanted });
+    handle: async ({ query: { stale, archived, ...filter } }, { db, project }) => {
+      const wanted = {
+        stale: stale === undefined ? undefined : stale === 'true',
+        archived: archived === 'all' ? undefined : archived === 'true',
+      };
+      const { rows, total } = await listFlags(db, project.id, { ...filter, ...wanted });
       const flags = rows.map((row) => ({
         ...shownFlag(flagOf(row)),
         stale: row.stale_reason !== null,
@@ -243,6 +240,50 @@ const crud: readonly Endpoint[] = [
       if (!input.body.explain) return outcome;
       return { ...outcome, explanation: explain(set, one, input.body.context) };
     },
+  }),
+];
+
+const archive: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: `${path}/{key}/references`,
+    area,
+    summary: 'Other flags that need a flag, and its scheduled changes: what an archive or a deletion concerns',
+    access: inProject('viewer'),
+    params: flagPath,
+    query: inEnvironment,
+    response: z.object({
+      needed_by: z.array(z.string()).describe('Keys of flags of the environment whose prerequisite it is.'),
+      pending_schedules: z.int(),
+    }),
+    handle: async (input, { db, project }) => {
+      const own = await getFlag(db, project.id, nameOf(input));
+      return { needed_by: await dependantsOf(db, own), pending_schedules: await countPending(db, own.id) };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/{key}/archive`,
+    area,
+    summary: 'Archive a flag: it is kept, and nobody evaluates it; a conflict while another flag needs it',
+    access: inProject('developer'),
+    params: flagPath,
+    query: inEnvironment,
+    response: flag,
+    handle: async (input, call) =>
+      shown(call, await archiveFlag(call.db, authorOf(call), nameOf(input), expectedOf(call))),
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/{key}/unarchive`,
+    area,
+    summary: 'Take a flag out of the archive, as it was',
+    access: inProject('developer'),
+    params: flagPath,
+    query: inEnvironment,
+    response: flag,
+    handle: async (input, call) =>
+      shown(call, await unarchiveFlag(call.db, authorOf(call), nameOf(input), expectedOf(call))),
   }),
 ];
 
@@ -350,4 +391,4 @@ const versions: readonly Endpoint[] = [
 ];
 
 /** A project's feature flags (interface, "Feature flags"; contract, section 10). */
-export const flagEndpoints: readonly Endpoint[] = [...crud, ...versions];
+export const flagEndpoints: readonly Endpoint[] = [...crud, ...archive, ...versions];

@@ -64,10 +64,14 @@ export interface FlagDefinition {
   readonly prerequisites: readonly Prerequisite[];
   /** For the values of a JSON flag. */
   readonly json_schema: unknown;
+  /** It is kept, and nobody evaluates it. Left out: it is not archived. */
+  readonly is_archived?: boolean | undefined;
 }
 
 /** Changes of a flag; fields that are left out stay as they are. */
-export type FlagPatch = { readonly [Field in keyof FlagDefinition]?: FlagDefinition[Field] | undefined };
+export type FlagPatch = {
+  readonly [Field in keyof Omit<FlagDefinition, 'is_archived'>]?: FlagDefinition[Field] | undefined;
+};
 
 export const keyForm = /^[a-z0-9][a-z0-9._-]{0,99}$/;
 export const environmentForm = /^[a-z][a-z0-9_-]{0,62}$/;
@@ -88,9 +92,12 @@ const definitionFields = [
   'json_schema',
 ] as const satisfies readonly (keyof FlagDefinition)[];
 
-/** The text under which a definition is stored: equal definitions have equal texts. */
+/** The text under which a definition is stored: equal definitions have equal texts, those of before the archive too. */
 export const definitionText = (definition: FlagDefinition): string =>
-  JSON.stringify(Object.fromEntries(definitionFields.map((field) => [field, definition[field] ?? null])));
+  JSON.stringify({
+    ...Object.fromEntries(definitionFields.map((field) => [field, definition[field] ?? null])),
+    ...(definition.is_archived === true && { is_archived: true }),
+  });
 
 export const parseDefinition = (text: string): FlagDefinition => JSON.parse(text) as FlagDefinition;
 

@@ -56,12 +56,15 @@ const firstFailing = (
   return undefined;
 };
 
-const isIn = (segment: CompiledSegment | undefined, context: EvaluationContext): boolean => {
-  if (segment === undefined) return false;
-  if (segment.keys === null) return firstFailing(segment.conditions, context) === undefined;
+/** The check that keeps somebody out of a segment; undefined: they belong to it. */
+export const failureOfSegment = (segment: CompiledSegment, context: EvaluationContext): Failure | undefined => {
+  if (segment.keys === null) return firstFailing(segment.conditions, context);
   const key = own(context, targetingKey);
-  return typeof key === 'string' && segment.keys.has(key);
+  return typeof key === 'string' && segment.keys.has(key) ? undefined : { attribute: targetingKey, operator: 'in' };
 };
+
+const isIn = (segment: CompiledSegment | undefined, context: EvaluationContext): boolean =>
+  segment !== undefined && failureOfSegment(segment, context) === undefined;
 
 /** A longer attribute is in no part of a rollout: a context has up to 1 MB. */
 const maxHashedLength = 4096;

@@ -1,6 +1,7 @@
 import { nameAction } from '#domain/audit/actor.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import { requireVersion } from '#lib/versions.ts';
 import { type Author, keepVersions, publicActor, takeRoom } from './author.ts';
 import { type Fault, faultOfChain, faultsOf, valuesOf } from './check.ts';
 import {
@@ -165,11 +166,10 @@ export const createFlag = async (
   return writeFlag(db, author, change, { key, definition, bytesBefore: null, event: 'flag.created' });
 };
 
-const requireVersion = ({ version }: Flag, expected: number | null): void => {
-  if (expected === null || version === expected) return;
-  throw new ServiceError('precondition_failed', `The flag has changed: its version is ${version}, not ${expected}.`, {
-    hint: 'Read the flag again, and send If-Match with its present version.',
-  });
+/** @throws {ServiceError} `conflict` */
+const requirePresent = ({ definition }: Flag): void => {
+  if (definition.is_archived !== true) return;
+  throw new ServiceError('conflict', 'The flag is archived.', { hint: 'Take it out of the archive first.' });
 };
 
 interface LockedFlag {
@@ -186,7 +186,7 @@ const lockFlag = async (
 ): Promise<LockedFlag> => {
   const setVersion = await nextVersion(db, projectId);
   const flag = await getFlag(db, projectId, name);
-  requireVersion(flag, expected);
+  requireVersion('The flag has changed', flag.version, expected);
   const { environment } = name;
   return {
     flag,
@@ -198,7 +198,9 @@ const lockFlag = async (
  * Changes a flag.
  * @param change.expected the version that it has to have; null: any
  * @param change.of the new definition, from the present one
- * @throws {ServiceError} `not_found`, `precondition_failed`, `validation_failed`, `plan_limit_exceeded`
+ * @param change.ofArchived whether archived flags are changed, too
+ * @throws {ServiceError} `not_found`, `precondition_failed`, `conflict` for one that is archived, `validation_failed`,
+ * `plan_limit_exceeded`
  */
 const changeFlag = async (
   db: Queryable,
@@ -206,13 +208,16 @@ const changeFlag = async (
   name: FlagName,
   {
     expected,
+    ofArchived = false,
     of,
   }: {
     readonly expected: number | null;
+    readonly ofArchived?: boolean;
     readonly of: (flag: Flag) => FlagDefinition | Promise<FlagDefinition>;
   },
 ): Promise<Flag> => {
   const { flag, change } = await lockFlag(db, author, name, expected);
+  if (!ofArchived) requirePresent(flag);
   const definition = await of(flag);
   const before = definitionText(flag.definition);
   if (definitionText(definition) === before) return flag;
@@ -255,8 +260,59 @@ export const revertFlag = async (
     of: async ({ environment_id: environmentId, key }) => {
       const text = await versionOf(db, { environmentId, key, version });
       if (text === undefined) throw notFound('version');
-      return parseDefinition(text);
+      return { ...parseDefinition(text), is_archived: false };
     },
+  });
+};
+
+/** The flags of the environment that need this one, by key. */
+export const dependantsOf = async (
+  db: Queryable,
+  { environment_id: environmentId, key }: Pick<Flag, 'environment_id' | 'key'>,
+): Promise<string[]> =>
+  (await prerequisitesIn(db, environmentId))
+    .filter(({ prerequisites }) => prerequisites.some((needed) => needed.key === key))
+    .map((one) => one.key);
+
+/** @throws {ServiceError} `conflict` */
+const requireUnneeded = async (db: Queryable, flag: Flag): Promise<void> => {
+  const users = await dependantsOf(db, flag);
+  if (users.length === 0) return;
+  throw new ServiceError('conflict', `The flag is a prerequisite of ${users.slice(0, 10).join(', ')}.`, {
+    details: { used_by: users.slice(0, 100) },
+  });
+};
+
+/** Keeps a flag that nobody evaluates any more. @throws {ServiceError} `conflict` when others need it */
+export const archiveFlag = async (
+  db: Queryable,
+  author: Author,
+  name: FlagName,
+  expected: number | null,
+): Promise<Flag> => {
+  await nameAction(db, 'flag.archive');
+  return changeFlag(db, author, name, {
+    expected,
+    ofArchived: true,
+    of: async (flag) => {
+      await requireUnneeded(db, flag);
+      return { ...flag.definition, is_archived: true };
+    },
+  });
+};
+
+/** @throws {ServiceError} `validation_failed` when something that it needs is gone */
+export const unarchiveFlag = async (
+  db: Queryable,
+  author: Author,
+  name: FlagName,
+  expected: number | null,
+): Promise<Flag> => {
+  await nameAction(db, 'flag.unarchive');
+  return changeFlag(db, author, name, {
+    expected,
+    ofArchived: true,
+    of: ({ definition }) => ({ ...definition, is_archived: false }),
   });
 };
 
@@ -268,14 +324,7 @@ export const deleteFlag = async (
   expected: number | null,
 ): Promise<void> => {
   const { flag, change } = await lockFlag(db, author, name, expected);
-  const users = (await prerequisitesIn(db, flag.environment_id))
-    .filter(({ prerequisites }) => prerequisites.some(({ key }) => key === name.key))
-    .map(({ key }) => key);
-  if (users.length > 0) {
-    throw new ServiceError('conflict', `The flag is a prerequisite of ${users.slice(0, 10).join(', ')}.`, {
-      details: { used_by: users.slice(0, 100) },
-    });
-  }
+  await requireUnneeded(db, flag);
   const bytes = await deleteFlags(db, change, [name.key]);
   await takeRoom(db, author, { flags: -1, bytes: -bytes });
   await touchEnvironment(db, change.environmentId, change.setVersion);
@@ -285,7 +334,7 @@ export const deleteFlag = async (
 /**
  * Throws what a patch would be refused for, without changing anything.
  * @returns the definition as the patch would make it
- * @throws {ServiceError} `validation_failed`
+ * @throws {ServiceError} `validation_failed`, `conflict` for a flag that is archived
  */
 export const checkPatch = async (
   db: Queryable,
@@ -293,6 +342,7 @@ export const checkPatch = async (
   flag: Flag,
   patch: FlagPatch,
 ): Promise<FlagDefinition> => {
+  requirePresent(flag);
   const definition = patched(flag.definition, patch);
   await requireUsable(db, author, { key: flag.key, environmentId: flag.environment_id }, definition);
   return definition;

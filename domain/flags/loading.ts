@@ -12,6 +12,7 @@ export interface LoadedEnvironment {
   readonly isWhole: boolean;
   /** `definition`: JSON text. */
   readonly flags: readonly { readonly key: string; readonly definition: string }[];
+  /** Archived ones are among them: a process that serves flags knows of none. */
   readonly deleted: readonly string[];
 }
 
@@ -66,14 +67,15 @@ const loadEnvironment = async (
     ? []
     : await db.query<{ key: string; definition: string }>(
         `select key, definition::text as definition from flags
-         where environment_id = $1 and set_version > $2 order by key`,
+         where environment_id = $1 and set_version > $2 and not is_archived order by key`,
         [id, since ?? -1],
       );
   const deleted =
     since === null || isUnchanged
       ? []
       : await db.query<{ key: string }>(
-          'select key from flag_history where environment_id = $1 and set_version > $2 and definition is null',
+          `select key from flag_history where environment_id = $1 and set_version > $2 and definition is null
+           union all select key from flags where environment_id = $1 and set_version > $2 and is_archived`,
           [id, since],
         );
   return { id, name, version, isWhole: since === null, flags, deleted: deleted.map(({ key }) => key) };

@@ -93,6 +93,17 @@ export const listSchedules = async (
   return { schedules, total };
 };
 
+/** How many changes of a flag are to come. */
+export const countPending = async (db: Queryable, flagId: string): Promise<number> => {
+  const { pending } = await one(
+    db.query<{ pending: number }>(
+      `select count(*) as pending from flag_schedules where flag_id = $1 and status = 'pending'`,
+      [flagId],
+    ),
+  );
+  return pending;
+};
+
 /** @throws {ServiceError} `not_found`, also when it was carried out */
 export const cancelSchedule = async (db: Queryable, flagId: string, id: string): Promise<void> => {
   const gone = await maybeOne(

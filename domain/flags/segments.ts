@@ -1,6 +1,7 @@
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { requireVersion } from '#lib/versions.ts';
 import { type Author, takeRoom } from './author.ts';
 import { faultsOfSegment } from './check.ts';
 import type { Condition } from './definition.ts';
@@ -18,6 +19,8 @@ export interface SegmentRow {
   readonly conditions: readonly Condition[] | null;
   readonly key_count: number;
   readonly bytes: number;
+  /** Rises with each change, by more than one. */
+  readonly version: number;
   readonly created_at: Date;
   readonly updated_at: Date;
 }
@@ -29,19 +32,31 @@ export interface SegmentFields {
   readonly keys: { readonly text: string; readonly count: number } | null;
 }
 
-const columns = 'id, key, name, conditions, key_count, bytes, created_at, updated_at';
+const columns = 'id, key, name, conditions, key_count, bytes, set_version as version, created_at, updated_at';
 
 const shortList = 100;
+
+interface ListedSegment extends SegmentRow {
+  /** Null: it has conditions, or more keys than a list shows. */
+  readonly keys: string[] | null;
+  /** How many flags name it, of all environments. */
+  readonly flags: number;
+}
 
 /** Lists the keys of short segments only. */
 export const listSegments = async (
   db: Queryable,
   projectId: string,
   { limit, offset }: { readonly limit: number; readonly offset: number },
-): Promise<{ segments: (SegmentRow & { readonly keys: string[] | null })[]; total: number }> => {
-  const segments = await db.query<SegmentRow & { readonly keys: string[] | null }>(
-    `select ${columns}, case when key_count between 1 and ${shortList} then string_to_array(keys, E'\\n')
-       when keys is not null and key_count = 0 then array[]::text[] end as keys
+): Promise<{ segments: ListedSegment[]; total: number }> => {
+  const segments = await db.query<ListedSegment>(
+    `with uses as (
+       select r ->> 'segment' as segment, count(distinct f.id) as flags
+       from flags f, json_array_elements(f.definition -> 'targeting_rules') as r
+       where f.project_id = $1 and r ->> 'segment' is not null group by 1)
+     select ${columns}, case when key_count between 1 and ${shortList} then string_to_array(keys, E'\\n')
+       when keys is not null and key_count = 0 then array[]::text[] end as keys,
+       coalesce((select flags from uses where segment = key), 0) as flags
      from flag_segments where project_id = $1 order by key limit $2 offset $3`,
     [projectId, limit, offset],
   );
@@ -72,8 +87,27 @@ export const segmentKeysOf = async (db: Queryable, id: string): Promise<string |
   return keys;
 };
 
-const requireUsable = ({ conditions }: SegmentFields): void => {
-  const details = faultsOfSegment(conditions ?? []);
+/** A flag whose rules name a segment. */
+interface SegmentUser {
+  readonly key: string;
+  readonly environment: string;
+}
+
+const maxUsers = 100;
+
+/** The first flags that name a segment, of all environments; archived ones, too. */
+export const usersOfSegment = (db: Queryable, projectId: string, key: string): Promise<SegmentUser[]> =>
+  db.query<SegmentUser>(
+    `select f.key, e.name as environment from flags f join flag_environments e on e.id = f.environment_id
+     where f.project_id = $1 and exists (
+       select from json_array_elements(f.definition -> 'targeting_rules') as r where r ->> 'segment' = $2)
+     order by e.name, f.key limit ${maxUsers}`,
+    [projectId, key],
+  );
+
+/** @throws {ServiceError} `validation_failed` for conditions that cannot be evaluated */
+export const requireUsableConditions = (conditions: readonly Condition[]): void => {
+  const details = faultsOfSegment(conditions);
   if (details.length > 0) throw new ServiceError('validation_failed', 'The segment is not valid.', { details });
 };
 
@@ -143,7 +177,7 @@ export const createSegment = async (
   key: string,
   fields: SegmentFields,
 ): Promise<SegmentRow> => {
-  requireUsable(fields);
+  requireUsableConditions(fields.conditions ?? []);
   const { projectId } = author;
   const version = await nextVersion(db, projectId);
   const present = await db.query('select from flag_segments where project_id = $1 and key = $2', [projectId, key]);
@@ -154,6 +188,8 @@ export const createSegment = async (
 };
 
 export interface SegmentChange {
+  /** The version that it has to have; left out: any. */
+  readonly expected?: number | null;
   readonly name?: string | undefined;
   readonly conditions?: readonly Condition[] | undefined;
   readonly keys?: SegmentFields['keys'] | undefined;
@@ -169,7 +205,12 @@ const changedFields = async (db: Queryable, row: SegmentRow, change: SegmentChan
   return { name, conditions: row.conditions, keys: keys === null ? null : { text: keys, count: row.key_count } };
 };
 
-/** Conditions take the place of keys, and keys that of conditions. @throws {ServiceError} as `createSegment` */
+const changedMeanwhile = 'The segment has changed';
+
+/**
+ * Conditions take the place of keys, and keys that of conditions.
+ * @throws {ServiceError} as `createSegment`, `not_found`, `precondition_failed`
+ */
 export const changeSegment = async (
   db: Queryable,
   author: Pick<Author, 'projectId' | 'quota'>,
@@ -178,28 +219,26 @@ export const changeSegment = async (
 ): Promise<SegmentRow> => {
   const version = await nextVersion(db, author.projectId);
   const row = await getSegment(db, author.projectId, key);
+  requireVersion(changedMeanwhile, row.version, change.expected ?? null);
   const fields = await changedFields(db, row, change);
-  requireUsable(fields);
+  requireUsableConditions(fields.conditions ?? []);
   await takeRoom(db, author, { flags: 0, bytes: bytesOf(fields) - row.bytes });
   return write(db, author.projectId, { id: row.id, key, fields, version });
 };
 
-/** @throws {ServiceError} `not_found`, `conflict` when rules name it */
+/** @throws {ServiceError} `not_found`, `precondition_failed`, `conflict` when rules name it */
 export const deleteSegment = async (
   db: Queryable,
   author: Pick<Author, 'projectId' | 'quota'>,
   key: string,
+  expected: number | null,
 ): Promise<void> => {
   const { projectId } = author;
   const version = await nextVersion(db, projectId);
-  const { id, bytes } = await getSegment(db, projectId, key);
-  const users = await db.query<{ key: string; environment: string }>(
-    `select f.key, e.name as environment from flags f join flag_environments e on e.id = f.environment_id
-     where f.project_id = $1 and exists (
-       select from json_array_elements(f.definition -> 'targeting_rules') as r where r ->> 'segment' = $2)
-     order by e.name, f.key limit 100`,
-    [projectId, key],
-  );
+  const row = await getSegment(db, projectId, key);
+  requireVersion(changedMeanwhile, row.version, expected);
+  const { id, bytes } = row;
+  const users = await usersOfSegment(db, projectId, key);
   if (users.length > 0) {
     const names = users.slice(0, 10).map((user) => `${user.key} (${user.environment})`);
     throw new ServiceError('conflict', `The segment is used by ${names.join(', ')}.`, { details: { used_by: users } });

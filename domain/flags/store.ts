@@ -124,6 +124,8 @@ export interface FlagFilter {
   readonly environment?: string | undefined;
   readonly q?: string | undefined;
   readonly stale?: boolean | undefined;
+  /** Left out: archived ones and others. */
+  readonly archived?: boolean | undefined;
   readonly limit: number;
   readonly offset: number;
 }
@@ -134,9 +136,11 @@ const staleDays = 30;
 export type StaleReason = 'unused' | 'always_alike';
 
 /**
- * Why a flag is stale, in SQL; null: it is not. One that was changed lately is not: its answers are to come.
+ * Why a flag is stale, in SQL; null: it is not. One that was changed lately is not: its answers are to come. Nobody
+ * evaluates archived ones.
  */
 const staleReason = `case
+  when f.is_archived then null
   when f.updated_at > now() - interval '${staleDays} days' then null
   when not exists (select from flag_stats s where s.environment_id = f.environment_id and s.key = f.key
     and s.last_at > now() - interval '${staleDays} days') then 'unused'
@@ -145,19 +149,19 @@ const staleReason = `case
 
 const filtered = `e.project_id = $1 and ($2::text is null or e.name = $2)
   and ($3::text is null or f.key ilike '%' || $3 || '%' or f.name ilike '%' || $3 || '%')
-  and ($4::boolean is null or (${staleReason} is not null) = $4)`;
+  and ($4::boolean is null or (${staleReason} is not null) = $4) and ($5::boolean is null or f.is_archived = $5)`;
 
 const escaped = (text: string | undefined): string | null => text?.replaceAll(/[\\%_]/g, String.raw`\$&`) ?? null;
 
 export const listFlags = async (
   db: Queryable,
   projectId: string,
-  { environment, q, stale, limit, offset }: FlagFilter,
+  { environment, q, stale, archived, limit, offset }: FlagFilter,
 ): Promise<{ rows: (FlagRow & { readonly stale_reason: StaleReason | null })[]; total: number }> => {
-  const values = [projectId, environment ?? null, escaped(q), stale ?? null];
+  const values = [projectId, environment ?? null, escaped(q), stale ?? null, archived ?? null];
   const rows = await db.query<FlagRow & { readonly stale_reason: StaleReason | null }>(
     `select ${columns}, ${staleReason} as stale_reason from ${source} where ${filtered}
-     order by e.created_at, e.id, f.key limit $5 offset $6`,
+     order by e.created_at, e.id, f.key limit $6 offset $7`,
     [...values, limit, offset],
   );
   const { total } = await one(
@@ -187,7 +191,7 @@ export interface Change {
 /** A flag as it is to be. */
 export interface NewState {
   readonly key: string;
-  readonly definition: FlagDefinition | Pick<FlagDefinition, 'name' | 'flag_type' | 'is_enabled'>;
+  readonly definition: Pick<FlagDefinition, 'name' | 'flag_type' | 'is_enabled' | 'is_archived'>;
   readonly text: string;
 }
 
@@ -199,15 +203,15 @@ export const stateOf = (key: string, definition: FlagDefinition): NewState => ({
 
 /** The first version of a flag follows the last of an earlier one with its key: an old ETag must not fit. */
 const upsert = `
-  insert into flags (id, project_id, environment_id, key, name, flag_type, is_enabled, version, definition, fingerprint,
-    bytes, set_version)
-  select new.id, $1, $2, new.key, new.name, new.flag_type, new.is_enabled,
+  insert into flags (id, project_id, environment_id, key, name, flag_type, is_enabled, is_archived, version, definition,
+    fingerprint, bytes, set_version)
+  select new.id, $1, $2, new.key, new.name, new.flag_type, new.is_enabled, new.is_archived,
     coalesce((select max(h.version) from flag_history h where h.environment_id = $2 and h.key = new.key), 0) + 1,
     new.definition::json, new.fingerprint, octet_length(new.definition), $3
-  from unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::boolean[], $9::text[], $10::bytea[])
-    as new (id, key, name, flag_type, is_enabled, definition, fingerprint)
+  from unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::boolean[], $9::text[], $10::bytea[], $11::boolean[])
+    as new (id, key, name, flag_type, is_enabled, definition, fingerprint, is_archived)
   on conflict (environment_id, key) do update set name = excluded.name, flag_type = excluded.flag_type,
-    is_enabled = excluded.is_enabled, version = excluded.version, definition = excluded.definition,
+    is_enabled = excluded.is_enabled, is_archived = excluded.is_archived, version = excluded.version, definition = excluded.definition,
     fingerprint = excluded.fingerprint, bytes = excluded.bytes, set_version = excluded.set_version, updated_at = now()
   returning key, version, definition::text as text`;
 
@@ -237,6 +241,7 @@ export const writeFlags = async (db: Queryable, change: Change, states: readonly
     states.map(({ definition }) => definition.is_enabled),
     textArray(states.map(({ text }) => text)),
     states.map(({ text }) => fingerprintOf(text)),
+    states.map(({ definition }) => definition.is_archived === true),
   ]);
   await db.query(history, [
     change.projectId,
@@ -382,25 +387,26 @@ export const versionOf = async (
     )
   )?.definition ?? undefined;
 
-/** Flags of an environment that need one of these, or prerequisites of these: keys with the keys that they need. */
+/** The flags of an environment that have prerequisites, with these; archived ones need none. */
 export const prerequisitesIn = (
   db: Queryable,
   environmentId: string,
 ): Promise<{ key: string; prerequisites: readonly { key: string; value: unknown }[] }[]> =>
   db.query(
     `select key, definition -> 'prerequisites' as prerequisites from flags
-     where environment_id = $1 and json_array_length(definition -> 'prerequisites') > 0`,
+     where environment_id = $1 and not is_archived and json_array_length(definition -> 'prerequisites') > 0
+     order by key`,
     [environmentId],
   );
 
-/** The keys among these of which there are flags. */
+/** The keys among these of which there are flags that are not archived. */
 export const presentKeys = async (
   db: Queryable,
   environmentId: string,
   keys: readonly string[],
 ): Promise<ReadonlySet<string>> => {
   const rows = await db.query<{ key: string }>(
-    'select key from flags where environment_id = $1 and key = any ($2::text[])',
+    'select key from flags where environment_id = $1 and key = any ($2::text[]) and not is_archived',
     [environmentId, keys],
   );
   return new Set(rows.map(({ key }) => key));

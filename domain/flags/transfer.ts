@@ -178,12 +178,13 @@ interface StoredFlag {
   readonly name: string;
   readonly flag_type: NewState['definition']['flag_type'];
   readonly is_enabled: boolean;
+  readonly is_archived: boolean;
   readonly text: string;
 }
 
 const storedIn = (db: Queryable, environmentId: string): Promise<StoredFlag[]> =>
   db.query<StoredFlag>(
-    `select key, name, flag_type, is_enabled, definition::text as text from flags
+    `select key, name, flag_type, is_enabled, is_archived, definition::text as text from flags
      where environment_id = $1 order by key`,
     [environmentId],
   );
@@ -235,8 +236,8 @@ export const compareEnvironments = async (
     `select coalesce(a.key, b.key) as key,
        case when b.key is null then 'from' when a.key is null then 'to' else 'both' end as side,
        case when a.key is not null and b.key is not null then (
-         select array_agg(x.key order by x.key) from json_each_text(a.definition) x
-         join json_each_text(b.definition) y on y.key = x.key where x.value is distinct from y.value) end as fields
+         select array_agg(coalesce(x.key, y.key) order by coalesce(x.key, y.key)) from json_each_text(a.definition) x
+         full join json_each_text(b.definition) y on y.key = x.key where x.value is distinct from y.value) end as fields
      from (select * from flags where environment_id = $1) a
      full join (select * from flags where environment_id = $2) b on b.key = a.key
      where a.fingerprint is distinct from b.fingerprint order by 1`,

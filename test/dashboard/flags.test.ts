@@ -58,11 +58,7 @@ inBrowser('a flag is made, gets a rule, says why it has its value, and is saved'
   await page.getByLabel(/^Context/).fill('{"plan": "18"}');
   await page.getByText('matches, and decides').waitFor();
   await page.getByLabel('Percent of users').fill('101');
-  await page
-    .getByRole('alert')
-    .getByText(/percent/)
-    .first()
-    .waitFor();
+  await page.getByRole('region', { name: 'Rules' }).getByText('percent must be from 0 to 100').waitFor();
   await page.getByLabel('Percent of users').fill('');
   await page.reload();
   t.is(await page.getByLabel(/^Values of condition 1/).inputValue(), 'team, "18"');
@@ -157,6 +153,118 @@ inBrowser('environments are made, compared, exported, imported with a preview an
   await close();
 });
 
+inBrowser('a flag is archived once nothing needs it, is shown in a list of its own, and comes back', async (t) => {
+  t.timeout(longTestMs);
+  const scene = await newScene();
+  await scene.call('POST', '/flags', { key: 'base', name: '<img src=x onerror=alert(1)> "Ü" \u202E 🦄' });
+  await scene.call('POST', '/flags', { key: 'top', prerequisites: [{ key: 'base', value: true }] });
+  const { page, complaints, close } = await open(scene.at('/flags/base'));
+  await signIn(page, scene.owner);
+  await page.getByRole('button', { name: 'Archive', exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('needs it: take it out of the prerequisites there first.').waitFor();
+  await dialog.getByText('No application has asked for it in 90 days.').waitFor();
+  t.deepEqual(await dialog.getByRole('button').allTextContents(), ['Cancel']);
+  await looksRight(t, page, 'flag-needed');
+  await dialog.getByRole('link', { name: 'top' }).click();
+  await page.getByRole('heading', { level: 1, name: 'top' }).waitFor();
+  t.is(await page.getByLabel('Flag of prerequisite 1').inputValue(), 'base');
+  await page.getByRole('button', { name: 'Remove prerequisite 1' }).click();
+  await page.getByRole('button', { name: 'Save the flag' }).click();
+  await page.getByRole('button', { name: 'Save the flag' }).waitFor({ state: 'detached' });
+
+  await page.goto(scene.at('/flags/base'));
+  await page.getByRole('button', { name: 'Archive', exact: true }).click();
+  await dialog.getByText('No other flag needs it.').waitFor();
+  await dialog.getByRole('button', { name: 'Archive the flag' }).click();
+  await page.getByText('This flag is archived.').waitFor();
+  t.is(await page.getByRole('region', { name: 'Try it' }).count(), 0);
+  t.is(await page.getByRole('button', { name: /^Turn/ }).count(), 0);
+  t.true(await page.getByLabel('Name', { exact: true }).isDisabled());
+  await looksRight(t, page, 'flag-archived');
+  await page.getByRole('link', { name: /^All flags of/ }).click();
+  await page.getByRole('link', { name: 'top' }).waitFor();
+  t.is(await page.getByRole('link', { name: 'base' }).count(), 0);
+  await page.getByLabel('Archived ones').check();
+  await page.getByRole('link', { name: 'base' }).waitFor();
+  t.regex(page.url(), /archived=true/);
+  t.is(await page.getByRole('switch').count(), 0);
+  await page.getByRole('link', { name: 'base' }).click();
+  await page.getByRole('button', { name: 'Take it out of the archive' }).click();
+  await page.getByRole('button', { name: 'Turn off' }).waitFor();
+  await page.getByRole('region', { name: 'Try it' }).waitFor();
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
+inBrowser('a flag that a colleague changed meanwhile is not archived', async (t) => {
+  t.timeout(longTestMs);
+  const scene = await newScene();
+  await scene.call('POST', '/flags', { key: 'banner' });
+  const { page, complaints, close } = await open(scene.at('/flags/banner'));
+  await signIn(page, scene.owner);
+  await page.getByRole('button', { name: 'Archive', exact: true }).click();
+  await scene.call('PATCH', '/flags/banner', { description: 'theirs' });
+  await page.getByRole('dialog').getByRole('button', { name: 'Archive the flag' }).click();
+  await page.getByRole('dialog').getByRole('alert').getByText('The flag has changed').waitFor();
+  t.like(await scene.call('GET', '/flags/banner'), { description: 'theirs', is_archived: false });
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
+inBrowser('values by weight, prerequisites and segments are written with what is wrong beside them', async (t) => {
+  t.timeout(longTestMs);
+  const scene = await newScene();
+  await scene.call('POST', '/flags', { key: 'payments' });
+  await scene.call('POST', '/segments', { key: 'testers', conditions: [] });
+  await scene.call('POST', '/flags', { key: 'theme', flag_type: 'string', value: 'plain' });
+  const { page, complaints, close } = await open(scene.at('/flags/theme'));
+  await signIn(page, scene.owner);
+  await page.getByRole('button', { name: 'Add a prerequisite' }).click();
+  await page.getByLabel('Flag of prerequisite 1').fill('nothing');
+  await page.getByRole('region', { name: 'Prerequisites' }).getByText('there is no flag nothing').waitFor();
+  await page.getByLabel('Flag of prerequisite 1').fill('payments');
+  await page.getByRole('button', { name: 'Add a rule' }).click();
+  const rules = page.getByRole('region', { name: 'Rules' });
+  await rules.getByLabel('Segment').fill('nobody');
+  await rules.getByText('there is no such segment').waitFor();
+  await rules.getByLabel('Segment').fill('testers');
+  await rules.getByRole('button', { name: 'Several values by weight for rule 1' }).click();
+  await rules.getByLabel('Name of variant 1').fill('dark');
+  await rules.getByLabel('Value of variant 1').fill('<b>dark</b>');
+  await rules.getByLabel('Percent of variant 1').fill('60');
+  await rules.getByText('Together 60 %; it has to be 100 %.').waitFor();
+  await rules.getByText('variants the percentages make 60, not 100').waitFor();
+  await rules.getByRole('button', { name: 'Add a variant to rule 1' }).click();
+  await rules.getByLabel('Name of variant 2').fill('light');
+  await rules.getByLabel('Value of variant 2').fill('light');
+  t.is(await rules.getByLabel('Percent of variant 2').inputValue(), '40');
+  await rules.getByText('Together 100 %.').waitFor();
+  await rules.getByLabel('Divided by').fill('country');
+  await page.getByLabel(/^Context/).fill('{"plan": "pro", "country": "CH"}');
+  await rules.getByText('matches, and decides').waitFor();
+  await looksRight(t, page, 'flag-variants');
+  await page.getByRole('button', { name: 'Save the flag' }).click();
+  await page.getByRole('button', { name: 'Save the flag' }).waitFor({ state: 'detached' });
+  const saved = await scene.call('GET', '/flags/theme');
+  t.deepEqual(saved.prerequisites, [{ key: 'payments', value: true }]);
+  t.deepEqual(saved.targeting_rules, [
+    {
+      conditions: [{ attribute: 'plan', operator: 'in', values: ['pro'] }],
+      segment: 'testers',
+      rollout: {
+        variants: [
+          { name: 'dark', value: '<b>dark</b>', percent: 60 },
+          { name: 'light', value: 'light', percent: 40 },
+        ],
+        attribute: 'country',
+      },
+    },
+  ]);
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
 inBrowser('a viewer may try flags, and change none', async (t) => {
   t.timeout(longTestMs);
   const scene = await newScene();
@@ -175,6 +283,12 @@ inBrowser('a viewer may try flags, and change none', async (t) => {
   await page.getByRole('link', { name: 'one' }).click();
   await page.getByText('matches, and decides').waitFor();
   t.deepEqual(await main.getByRole('button').allTextContents(), []);
+  await scene.call('POST', '/flags/one/archive');
+  await page.reload();
+  await page.getByText('This flag is archived.').waitFor();
+  t.deepEqual(await main.getByRole('button').allTextContents(), []);
+  await scene.call('POST', '/flags/one/unarchive');
+  await page.reload();
   await page.getByLabel(/^Context/).fill('{}');
   await page.getByText('does not match: plan in').waitFor();
   t.deepEqual(seriousOf(complaints), []);

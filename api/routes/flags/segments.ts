@@ -1,5 +1,8 @@
 import { z } from 'zod';
 import { checkedInThread } from '#api/http/body.ts';
+import { type CompiledSegment, compileConditions } from '#domain/flags/compile.ts';
+import { type Condition, defaultEnvironment } from '#domain/flags/definition.ts';
+import { failureOfSegment } from '#domain/flags/evaluate.ts';
 import {
   type SegmentChange,
   changeSegment,
@@ -7,13 +10,25 @@ import {
   deleteSegment,
   getSegment,
   listSegments,
+  requireUsableConditions,
   segmentKeysOf,
+  usersOfSegment,
 } from '#domain/flags/segments.ts';
-import { ServiceError } from '#lib/errors.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
 import { inProject } from '#api/access.ts';
+import type { BaseCall, ProjectCall } from '#api/call.ts';
 import { type Endpoint, RawReply, endpoint } from '#api/endpoint.ts';
 import { id, name, page } from '#api/fields.ts';
-import { conditions, flagKey, pathKey, segment } from '#api/shapes/flags.ts';
+import { expectedOf } from '#api/http/if-match.ts';
+import {
+  conditions,
+  context,
+  flagKey,
+  listedSegment,
+  pathKey,
+  segment,
+  segmentWithoutKeys,
+} from '#api/shapes/flags.ts';
 import { authorOf } from '../flags.ts';
 import { type SegmentBody, readers } from '#api/shapes/flag-bodies.ts';
 
@@ -28,7 +43,7 @@ const change = z.strictObject({
   keys: z.array(z.string()).optional().describe('Targeting keys, at most 100,000.'),
 });
 
-const withoutKeys = segment.omit({ keys: true }).meta({ id: 'SegmentWithoutKeys' });
+const withUsers = segment.omit({ keys: true });
 
 const invalid = (path_: string, message: string): ServiceError =>
   new ServiceError('validation_failed', 'The body is not valid.', { details: [{ path: path_, message }] });
@@ -43,6 +58,23 @@ const shownConditions = <Row extends { readonly conditions: readonly unknown[] |
   conditions: row.conditions === null ? null : [...row.conditions],
 });
 
+/** The segment as the processes that serve flags have it; with other conditions as it would be. */
+const segmentToEvaluate = async (
+  { deps, db, project }: BaseCall & ProjectCall,
+  key: string,
+  unsaved: readonly Condition[] | undefined,
+): Promise<CompiledSegment> => {
+  await getSegment(db, project.id, key);
+  if (unsaved !== undefined) {
+    requireUsableConditions(unsaved);
+    return { keys: null, conditions: compileConditions(unsaved) };
+  }
+  const set = await deps.flags.sets.getPresent(project, defaultEnvironment);
+  const present = set?.segments.get(key);
+  if (present === undefined) throw notFound('segment');
+  return present;
+};
+
 /** Groups of users that rules name (contract, section 10). */
 export const flagSegmentEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -53,7 +85,7 @@ export const flagSegmentEndpoints: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: projectPath,
     query: page,
-    response: z.object({ segments: z.array(segment), total: z.int() }),
+    response: z.object({ segments: z.array(listedSegment), total: z.int() }),
     handle: async ({ query }, { db, project }) => {
       const { segments, total } = await listSegments(db, project.id, query);
       return { segments: segments.map(shownConditions), total };
@@ -70,7 +102,7 @@ export const flagSegmentEndpoints: readonly Endpoint[] = [
     params: projectPath,
     body: change.extend({ key: flagKey }),
     status: 201,
-    response: withoutKeys,
+    response: segmentWithoutKeys,
     handle: async ({ body }, call) => {
       const { key, name: called = key, conditions: some = null, keys = null } = bodyOf(body);
       if (key === undefined) throw missing();
@@ -87,9 +119,12 @@ export const flagSegmentEndpoints: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: segmentPath,
     response: segment,
-    handle: async ({ params }, { db, project }) => {
+    handle: async ({ params }, call) => {
+      const { db, project } = call;
       const row = await getSegment(db, project.id, params.key);
-      const head = JSON.stringify(z.encode(withoutKeys, shownConditions(row)));
+      const users = await usersOfSegment(db, project.id, params.key);
+      const head = JSON.stringify(z.encode(withUsers, { ...shownConditions(row), used_by: users }));
+      call.setHeader('ETag', `"${row.version}"`);
       return new RawReply([head.slice(0, -1), ',"keys":', (await segmentKeysOf(db, row.id)) ?? 'null', '}']);
     },
   }),
@@ -97,17 +132,17 @@ export const flagSegmentEndpoints: readonly Endpoint[] = [
     method: 'patch',
     path: `${path}/{key}`,
     area,
-    summary: 'Change a segment; what is left out stays, and a list of keys is replaced whole',
+    summary: 'Change a segment; a list of keys is replaced whole. If-Match names the version',
     access: inProject('developer'),
     bodyLimit: 'flags',
     readBody: checkedInThread(readers.segment),
     params: segmentPath,
     body: change,
-    response: withoutKeys,
+    response: segmentWithoutKeys,
     handle: async ({ params, body }, call) => {
       const { key, ...fields } = bodyOf(body);
       if (key !== undefined && key !== params.key) throw invalid('key', 'cannot be changed');
-      const changes: SegmentChange = fields;
+      const changes: SegmentChange = { ...fields, expected: expectedOf(call) };
       return shownConditions(await changeSegment(call.db, authorOf(call), params.key, changes));
     },
   }),
@@ -118,6 +153,33 @@ export const flagSegmentEndpoints: readonly Endpoint[] = [
     summary: 'Delete a segment that no rule names',
     access: inProject('developer'),
     params: segmentPath,
-    handle: ({ params }, call) => deleteSegment(call.db, authorOf(call), params.key),
+    handle: ({ params }, call) => deleteSegment(call.db, authorOf(call), params.key, expectedOf(call)),
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/{key}/evaluate`,
+    area,
+    summary: 'Whether a context belongs to a segment, also with conditions that are not saved; says what failed',
+    access: inProject('viewer'),
+    params: segmentPath,
+    body: z.strictObject({
+      context: context.default({}),
+      conditions: conditions.optional().describe('In the place of those that are saved; nothing is changed.'),
+    }),
+    transaction: 'none',
+    response: z.object({
+      belongs: z.boolean(),
+      failed: z
+        .object({ attribute: z.string(), operator: z.string() })
+        .nullable()
+        .describe('The first check that failed.'),
+    }),
+    handle: async ({ params, body }, call) => {
+      const failed = failureOfSegment(await segmentToEvaluate(call, params.key, body.conditions), body.context);
+      return {
+        belongs: failed === undefined,
+        failed: failed === undefined ? null : { attribute: failed.attribute, operator: failed.operator },
+      };
+    },
   }),
 ];

@@ -127,7 +127,7 @@ export const Compare = ({ from, to }: { readonly from: string; readonly to: stri
         query: { from, to },
       }),
   });
-  if (compared.error) return <Failure error={compared.error} />;
+  if (compared.data === undefined && compared.error) return <Failure error={compared.error} />;
   if (compared.data === undefined) return null;
   const { only_from: onlyFrom, only_to: onlyTo, different } = compared.data;
   const link = (key: string, environment: string) => (

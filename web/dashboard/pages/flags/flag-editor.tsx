@@ -1,8 +1,10 @@
 import { type FormEvent, useState } from 'react';
 import { Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
+import { FaultAt, Field } from '../../components/field.tsx';
 import type { Tried } from './evaluation.tsx';
 import type { Edited, Flag } from './flag-shapes.ts';
+import { Prerequisites } from './prerequisites.tsx';
 import { Rules } from './rules.tsx';
 import { ValueInput } from './value-input.tsx';
 
@@ -10,7 +12,9 @@ interface FlagEditorProps {
   readonly flag: Flag;
   readonly edited: Edited;
   readonly mayWrite: boolean;
-  readonly tried: Tried;
+  /** Null: the flag is not evaluated. */
+  readonly tried: Tried | null;
+  readonly error: unknown;
   readonly onChange: (edited: Edited) => void;
 }
 
@@ -52,7 +56,7 @@ const AsJson = ({
 };
 
 /** Values and rules of a flag. The rules show what they make of the context that is tried. */
-export const FlagEditor = ({ flag, edited, mayWrite, tried, onChange }: FlagEditorProps) => {
+export const FlagEditor = ({ flag, edited, mayWrite, tried, error, onChange }: FlagEditorProps) => {
   const [isJson, setJson] = useState(false);
   // Fields with a text of their own begin anew when all of it was replaced.
   const [epoch, setEpoch] = useState(0);
@@ -70,19 +74,28 @@ export const FlagEditor = ({ flag, edited, mayWrite, tried, onChange }: FlagEdit
         )}
       </div>
       <section>
-        <label>
-          Name
-          <input value={edited.name} maxLength={100} required onChange={({ target }) => set({ name: target.value })} />
-        </label>
-        <label>
-          Description
-          <textarea
-            rows={2}
-            maxLength={2000}
-            value={edited.description}
-            onChange={({ target }) => set({ description: target.value })}
-          />
-        </label>
+        <Field label="Name" at="name" error={error}>
+          {(given) => (
+            <input
+              {...given}
+              value={edited.name}
+              maxLength={100}
+              required
+              onChange={({ target }) => set({ name: target.value })}
+            />
+          )}
+        </Field>
+        <Field label="Description" at="description" error={error}>
+          {(given) => (
+            <textarea
+              {...given}
+              rows={2}
+              maxLength={2000}
+              value={edited.description}
+              onChange={({ target }) => set({ description: target.value })}
+            />
+          )}
+        </Field>
       </section>
       <div className="row">
         <ValueInput label="Value" type={type} value={edited.value} onChange={(value) => set({ value })} />
@@ -94,21 +107,20 @@ export const FlagEditor = ({ flag, edited, mayWrite, tried, onChange }: FlagEdit
           onChange={(value) => set({ default_value: value })}
         />
       </div>
-      {edited.prerequisites.length > 0 && (
-        <p>
-          Needs{' '}
-          <code>
-            {(edited.prerequisites as readonly { key: string; value: unknown }[])
-              .map((one) => `${one.key} = ${JSON.stringify(one.value)}`)
-              .join(', ')}
-          </code>
-        </p>
-      )}
+      <FaultAt at="value" error={error} />
+      <FaultAt at="default_value" error={error} />
+      <Prerequisites
+        flag={flag}
+        prerequisites={edited.prerequisites}
+        error={error}
+        onChange={(prerequisites) => set({ prerequisites })}
+      />
       <Rules
         rules={edited.targeting_rules}
         type={type}
-        explanations={tried.outcome?.explanation ?? []}
-        matched={tried.outcome?.matched_rule ?? null}
+        explanations={tried?.outcome?.explanation ?? []}
+        matched={tried?.outcome?.matched_rule ?? null}
+        error={error}
         onChange={(rules) => set({ targeting_rules: rules })}
       />
       {isJson && (

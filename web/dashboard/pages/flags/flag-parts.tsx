@@ -177,7 +177,7 @@ export const Stats = ({ flag }: FlagProps) => {
     queryKey: ['flag-stats', projectId, flag.environment, flag.key],
     queryFn: () => call('GET /projects/{project_id}/flags/{key}/stats', { params, query: { ...query, days: 14 } }),
   });
-  if (stats.error) return <Failure error={stats.error} />;
+  if (stats.data === undefined && stats.error) return <Failure error={stats.error} />;
   if (stats.data === undefined) return null;
   const { days, last_evaluated_at: last, stale_reason: stale } = stats.data;
   return (

@@ -5,6 +5,8 @@ export type FlagPatch = Operations['PATCH /projects/{project_id}/flags/{key}']['
 export type Rule = NonNullable<FlagPatch['targeting_rules']>[number];
 export type Condition = NonNullable<Rule['conditions']>[number];
 export type FlagType = Flag['flag_type'];
+export type Prerequisite = NonNullable<FlagPatch['prerequisites']>[number];
+export type Variants = Extract<NonNullable<Rule['rollout']>, { readonly variants: unknown }>;
 export type Scalar = string | number | boolean;
 
 export const defaultEnvironment = 'production';
@@ -17,7 +19,7 @@ export interface Edited {
   readonly value: unknown;
   readonly default_value: unknown;
   readonly targeting_rules: readonly Rule[];
-  readonly prerequisites: readonly unknown[];
+  readonly prerequisites: readonly Prerequisite[];
   readonly json_schema: unknown;
 }
 
@@ -28,9 +30,19 @@ export const editedOf = (flag: Flag): Edited => ({
   value: flag.value,
   default_value: flag.default_value,
   targeting_rules: flag.targeting_rules as readonly Rule[],
-  prerequisites: flag.prerequisites,
+  prerequisites: flag.prerequisites as readonly Prerequisite[],
   json_schema: flag.json_schema,
 });
+
+/** Fields beside which the editor shows what is wrong with them. */
+export const editedFields: readonly string[] = [
+  'name',
+  'description',
+  'value',
+  'default_value',
+  'targeting_rules',
+  'prerequisites',
+];
 
 /** The change that the API gets. */
 export const patchOf = (edited: Edited): FlagPatch => {

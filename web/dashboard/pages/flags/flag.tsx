@@ -1,15 +1,17 @@
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { ApiError, call } from '../../client/api.ts';
+import { call } from '../../client/api.ts';
 import { useChange } from '../../client/change.ts';
 import { useDraft } from '../../client/draft.ts';
+import { isConflict } from '../../client/faults.ts';
 import { atLeast, useProject } from '../../client/project.ts';
-import { Changes } from '../../components/changes.tsx';
 import { Confirm } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { Evaluation, useEvaluation } from './evaluation.tsx';
-import { type Edited, type Flag, defaultEnvironment, editedOf, patchOf } from './flag-shapes.ts';
+import { Archive, References, Unarchive } from './archive.tsx';
+import { DraftConflict } from './draft-conflict.tsx';
+import { type Edited, type Flag, defaultEnvironment, editedFields, editedOf, patchOf } from './flag-shapes.ts';
 import { FlagEditor } from './flag-editor.tsx';
 import { History, OtherEnvironments, Schedules, Stats } from './flag-parts.tsx';
 import { useSearch } from '../../client/search.ts';
@@ -57,36 +59,33 @@ const Editing = ({ flag, mayWrite }: { readonly flag: Flag; readonly mayWrite: b
     setEpoch(epoch + 1);
   };
   const save = useChange(
-    () =>
-      call('PATCH /projects/{project_id}/flags/{key}', {
+    (text: string) => {
+      const sent = parsedDraft(text, saved);
+      return call('PATCH /projects/{project_id}/flags/{key}', {
         params: { project_id: project.id, key },
         query: { environment },
-        headers: { 'if-match': `"${edited.version}"` },
-        body: change,
-      }),
-    { stale: staleOf(project.id), onDone: giveUp },
+        headers: { 'if-match': `"${sent.version}"` },
+        body: patchOf(sent),
+      });
+    },
+    { stale: staleOf(project.id), onRead: draft.forgetSaved },
   );
-  const isConflict = save.error instanceof ApiError && save.error.status === 412;
+  const queries = useQueryClient();
+  const submit = (): void =>
+    save.mutate(draft.text, {
+      onError: (error) => void (isConflict(error) && queries.invalidateQueries({ queryKey: ['flag', project.id] })),
+    });
   return (
     <>
       {isChanged && edited.version !== flag.version && (
-        <div role="alert" className="failure">
-          <p>The flag was changed by somebody else meanwhile: version {flag.version} is the present one.</p>
-          <Changes
-            caption="What they changed, and you"
-            before={patchOf(saved)}
-            after={change}
-            names={['Theirs', 'Yours']}
-          />
-          <p className="row">
-            <button type="button" onClick={() => draft.change(JSON.stringify({ ...edited, version: flag.version }))}>
-              Keep mine
-            </button>
-            <button type="button" onClick={giveUp}>
-              Take theirs
-            </button>
-          </p>
-        </div>
+        <DraftConflict
+          what="The flag"
+          version={flag.version}
+          theirs={patchOf(saved)}
+          mine={change}
+          onKeep={() => draft.change(JSON.stringify({ ...edited, version: flag.version }))}
+          onTake={giveUp}
+        />
       )}
       <div className="beside">
         <div className="fill">
@@ -96,18 +95,16 @@ const Editing = ({ flag, mayWrite }: { readonly flag: Flag; readonly mayWrite: b
             edited={edited}
             mayWrite={mayWrite}
             tried={tried}
+            error={tried.error ?? save.error}
             onChange={(next) => draft.change(JSON.stringify(next))}
           />
-          {save.error && !isConflict && <Failure error={save.error} />}
-          {isConflict && <p role="alert">Somebody else has changed the flag. Your changes are still here.</p>}
+          {save.error && !isConflict(save.error) && <Failure error={save.error} fields={editedFields} />}
+          {isConflict(save.error) && (
+            <p role="alert">Somebody else has changed the flag. Your changes are still here.</p>
+          )}
           {isChanged && (
             <p className="row sticky">
-              <button
-                type="button"
-                className="primary"
-                disabled={save.isPending}
-                onClick={() => save.mutate(undefined)}
-              >
+              <button type="button" className="primary" disabled={save.isPending} onClick={submit}>
                 Save the flag
               </button>
               <button type="button" onClick={giveUp}>
@@ -126,40 +123,94 @@ const Editing = ({ flag, mayWrite }: { readonly flag: Flag; readonly mayWrite: b
   );
 };
 
-const Heading = ({ flag, mayWrite }: { readonly flag: Flag; readonly mayWrite: boolean }) => {
+/** An archived flag is read, and nothing else: it is evaluated for nobody. */
+const Kept = ({ flag }: { readonly flag: Flag }) => (
+  <>
+    <p className="notice">
+      This flag is archived. Applications that ask for it get their own default, and it can be changed again once it is
+      out of the archive.
+    </p>
+    <FlagEditor
+      flag={flag}
+      edited={editedOf(flag)}
+      mayWrite={false}
+      tried={null}
+      error={null}
+      onChange={() => undefined}
+    />
+    <OtherEnvironments flag={flag} />
+    <History flag={flag} mayWrite={false} />
+  </>
+);
+
+const Delete = ({ flag, onClose }: { readonly flag: Flag; readonly onClose: () => void }) => {
   const { project } = useProject();
   const [, go] = useLocation();
-  const [isDeleting, setDeleting] = useState(false);
-  const params = { project_id: project.id, key: flag.key };
-  const query = { environment: flag.environment };
-  const list = `/projects/${project.id}/flags?environment=${flag.environment}`;
+  const remove = useChange(
+    () =>
+      call('DELETE /projects/{project_id}/flags/{key}', {
+        params: { project_id: project.id, key: flag.key },
+        query: { environment: flag.environment },
+      }),
+    {
+      stale: [['flags', project.id]],
+      onDone: () => go(`/projects/${project.id}/flags?environment=${flag.environment}`),
+    },
+  );
+  return (
+    <Confirm
+      title={`Delete ${flag.key}?`}
+      action="Delete the flag"
+      onConfirm={() => remove.mutate(undefined)}
+      onClose={onClose}
+    >
+      <p>
+        In {flag.environment} only. Applications that ask for it get their own default from then on. Its versions are
+        deleted, too; the archive keeps them.
+      </p>
+      <References flag={flag} />
+      {remove.error && <Failure error={remove.error} />}
+    </Confirm>
+  );
+};
+
+const Heading = ({ flag, mayWrite }: { readonly flag: Flag; readonly mayWrite: boolean }) => {
+  const { project } = useProject();
+  const [opened, setOpened] = useState<'delete' | 'archive' | null>(null);
   const toggle = useChange(
     () =>
       call('POST /projects/{project_id}/flags/{key}/toggle', {
-        params,
-        query,
+        params: { project_id: project.id, key: flag.key },
+        query: { environment: flag.environment },
         headers: { 'if-match': `"${flag.version}"` },
         body: {},
       }),
     { stale: staleOf(project.id) },
   );
-  const remove = useChange(() => call('DELETE /projects/{project_id}/flags/{key}', { params, query }), {
-    stale: [['flags', project.id]],
-    onDone: () => go(list),
-  });
+  const close = (): void => setOpened(null);
+  const isOn = flag.is_enabled && !flag.is_archived;
   return (
     <>
       <div className="row">
         <h1>
           <bdi>{flag.key}</bdi>
         </h1>
-        <span className={flag.is_enabled ? 'good' : 'muted'}>{flag.is_enabled ? 'on' : 'off'}</span>
+        <span className={isOn ? 'good' : 'muted'}>{flag.is_archived ? 'archived' : isOn ? 'on' : 'off'}</span>
         {mayWrite && (
           <>
-            <button type="button" disabled={toggle.isPending} onClick={() => toggle.mutate(undefined)}>
-              Turn {flag.is_enabled ? 'off' : 'on'}
-            </button>
-            <button type="button" onClick={() => setDeleting(true)}>
+            {flag.is_archived ? (
+              <Unarchive flag={flag} />
+            ) : (
+              <>
+                <button type="button" disabled={toggle.isPending} onClick={() => toggle.mutate(undefined)}>
+                  Turn {flag.is_enabled ? 'off' : 'on'}
+                </button>
+                <button type="button" onClick={() => setOpened('archive')}>
+                  Archive
+                </button>
+              </>
+            )}
+            <button type="button" onClick={() => setOpened('delete')}>
               Delete
             </button>
           </>
@@ -170,20 +221,8 @@ const Heading = ({ flag, mayWrite }: { readonly flag: Flag; readonly mayWrite: b
         {!mayWrite && ' · Flags are changed by developers, admins and owners.'}
       </p>
       {toggle.error && <Failure error={toggle.error} />}
-      {isDeleting && (
-        <Confirm
-          title={`Delete ${flag.key}?`}
-          action="Delete the flag"
-          onConfirm={() => remove.mutate(undefined)}
-          onClose={() => setDeleting(false)}
-        >
-          <p>
-            In {flag.environment} only. Applications that ask for it get their own default from then on. Its versions
-            are deleted, too; turn it off to keep them.
-          </p>
-          {remove.error && <Failure error={remove.error} />}
-        </Confirm>
-      )}
+      {opened === 'delete' && <Delete flag={flag} onClose={close} />}
+      {opened === 'archive' && <Archive flag={flag} onClose={close} />}
     </>
   );
 };
@@ -203,8 +242,12 @@ export const FlagPage = ({ name: key }: { readonly name: string }) => {
       {flag.error && <Failure error={flag.error} onRetry={() => void flag.refetch()} />}
       {flag.data !== undefined && (
         <>
-          <Heading flag={flag.data} mayWrite={mayWrite} />
-          <Editing key={`${environment} ${key}`} flag={flag.data} mayWrite={mayWrite} />
+          <Heading key={`heading ${environment} ${key}`} flag={flag.data} mayWrite={mayWrite} />
+          {flag.data.is_archived ? (
+            <Kept flag={flag.data} />
+          ) : (
+            <Editing key={`${environment} ${key}`} flag={flag.data} mayWrite={mayWrite} />
+          )}
         </>
       )}
     </>

@@ -29,6 +29,7 @@ const FlagRow = ({ flag, mayWrite }: { readonly flag: Listed; readonly mayWrite:
       call('POST /projects/{project_id}/flags/{key}/toggle', {
         params: { project_id: project.id, key: flag.key },
         query: { environment: flag.environment },
+        headers: { 'if-match': `"${flag.version}"` },
         body: {},
       }),
     {
@@ -38,7 +39,7 @@ const FlagRow = ({ flag, mayWrite }: { readonly flag: Listed; readonly mayWrite:
       ],
     },
   );
-  const state = flag.is_enabled ? 'on' : 'off';
+  const state = flag.is_archived ? 'archived' : flag.is_enabled ? 'on' : 'off';
   return (
     <tr>
       <td>
@@ -50,7 +51,7 @@ const FlagRow = ({ flag, mayWrite }: { readonly flag: Listed; readonly mayWrite:
       </td>
       <td>{flag.flag_type}</td>
       <td>
-        {mayWrite ? (
+        {mayWrite && !flag.is_archived ? (
           <button
             type="button"
             role="switch"
@@ -62,7 +63,7 @@ const FlagRow = ({ flag, mayWrite }: { readonly flag: Listed; readonly mayWrite:
             {state}
           </button>
         ) : (
-          <span className={flag.is_enabled ? 'good' : 'muted'}>{state}</span>
+          <span className={state === 'on' ? 'good' : 'muted'}>{state}</span>
         )}
       </td>
       <td>{flag.targeting_rules.length}</td>
@@ -123,11 +124,11 @@ const Tools = ({ environment, mayWrite, onOpen }: ToolsProps) => (
 interface FiltersProps {
   readonly names: readonly string[];
   readonly environment: string;
-  readonly filter: { readonly q: string; readonly stale: string; readonly other: string };
+  readonly filter: ReturnType<typeof filterOf>;
   readonly onSet: (change: Readonly<Record<string, string>>) => void;
 }
 
-const Filters = ({ names, environment, filter: { q, stale, other }, onSet }: FiltersProps) => {
+const Filters = ({ names, environment, filter: { q, stale, archived, other }, onSet }: FiltersProps) => {
   const find = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     onSet({ q: fieldOf(event.currentTarget, 'q').trim() });
@@ -155,6 +156,14 @@ const Filters = ({ names, environment, filter: { q, stale, other }, onSet }: Fil
         Stale ones
       </label>
       <label className="inline">
+        <input
+          type="checkbox"
+          checked={archived === 'true'}
+          onChange={({ target }) => onSet({ archived: target.checked ? 'true' : '' })}
+        />
+        Archived ones
+      </label>
+      <label className="inline">
         Compare with
         <select value={other} onChange={({ target }) => onSet({ compare: target.value })}>
           <option value="">nothing</option>
@@ -174,6 +183,7 @@ const filterOf = (search: URLSearchParams) => ({
   environment: search.get('environment') ?? defaultEnvironment,
   q: search.get('q') ?? '',
   stale: search.get('stale') ?? '',
+  archived: search.get('archived') ?? '',
   other: search.get('compare') ?? '',
   offset: Number(search.get('offset') ?? 0) || 0,
 });
@@ -184,18 +194,26 @@ export const FlagsPage = () => {
   const [, go] = useLocation();
   const [search, setSearch] = useSearch();
   const [opened, setOpened] = useState<Opened>(null);
-  const { environment, q, stale, other, offset } = filterOf(search);
+  const filter = filterOf(search);
+  const { environment, q, stale, archived, other, offset } = filter;
   const params = { project_id: project.id };
   const environments = useQuery({
     queryKey: ['environments', project.id],
     queryFn: () => call('GET /projects/{project_id}/environments', { params }),
   });
   const flags = useQuery({
-    queryKey: ['flags', project.id, environment, q, stale, offset],
+    queryKey: ['flags', project.id, environment, q, stale, archived, offset],
     queryFn: ({ signal }) =>
       call('GET /projects/{project_id}/flags', {
         params,
-        query: { environment, q, ...(stale === 'true' && { stale: 'true' as const }), limit: pageSize, offset },
+        query: {
+          environment,
+          q,
+          archived: archived === 'true' ? 'true' : 'false',
+          ...(stale === 'true' && { stale: 'true' as const }),
+          limit: pageSize,
+          offset,
+        },
         signal,
       }),
     placeholderData: keepPreviousData,
@@ -217,11 +235,15 @@ export const FlagsPage = () => {
     <>
       <Tools environment={environment} mayWrite={mayWrite} onOpen={setOpened} />
       {!mayWrite && <p className="muted">Flags are made and changed by developers, admins and owners.</p>}
-      <Filters names={names} environment={environment} filter={{ q, stale, other }} onSet={set} />
+      <Filters names={names} environment={environment} filter={filter} onSet={set} />
       {error && <Failure error={error} onRetry={() => void flags.refetch()} />}
       {other !== '' && other !== environment && <Compare from={other} to={environment} />}
       {flags.data !== undefined && (
-        <FlagTable flags={flags.data.flags} mayWrite={mayWrite} isFiltered={q !== '' || stale !== ''} />
+        <FlagTable
+          flags={flags.data.flags}
+          mayWrite={mayWrite}
+          isFiltered={q !== '' || stale !== '' || archived !== ''}
+        />
       )}
       <Pager
         label="flags"
