@@ -11,9 +11,9 @@ import type { Project } from '#domain/projects/store.ts';
 import { type Queryable, type Tx, maybeOne } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { oneLineOf } from '#lib/one-line.ts';
 import { emailSend } from '#queues/email-send.ts';
 import { isAddress, isOneLine } from './address.ts';
-import { lineOf } from './failure.ts';
 import { type Variables, renderHtml, renderSubject } from './render.ts';
 import { findMailProvider } from './resend.ts';
 import { type EmailSettingsRow, findEmailSettings, settingsColumns } from './settings.ts';
@@ -184,18 +184,38 @@ export interface EmailTry {
 const maxWordsLength = 2000;
 
 /** Text that Postgres cannot store, whatever its source, must not keep other mails from being recorded. */
-const storable = (words: string | null): string | null => words && lineOf(words, maxWordsLength);
+const storable = (words: string | null): string | null => words && oneLineOf(words, maxWordsLength);
 
-/** Records tries. What the server took stays taken, and its content is not kept. */
-export const recordTries = async (db: Queryable, tries: readonly EmailTry[]): Promise<void> => {
-  await db.query(
+/** A mail after a try. */
+interface TriedEmail {
+  readonly id: string;
+  readonly project_id: string;
+  readonly created_at: Date;
+  readonly template: string;
+  readonly recipient: string;
+  readonly status: EmailStatus;
+  readonly attempts: number;
+  readonly response: string | null;
+  readonly error: string | null;
+  /** Null: the job is not kept any more. */
+  readonly request_id: string | null;
+}
+
+/**
+ * Records tries. What the server took stays taken, and its content is not kept.
+ * @returns the mails that have changed
+ */
+export const recordTries = (db: Queryable, tries: readonly EmailTry[]): Promise<TriedEmail[]> =>
+  db.query<TriedEmail>(
     `update emails set status = tried.status, response = tried.response, error = tried.error,
        message_id = tried.message_id, attempts = emails.attempts + 1, handed_over_at = null,
        sent_at = case when tried.status = 'sent' then clock_timestamp() end,
        content_sealed = case when tried.status in ('sent', 'bounced') then null else emails.content_sealed end
      from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
        as tried (id, status, response, error, message_id)
-     where emails.id = tried.id and emails.status <> 'sent'`,
+     where emails.id = tried.id and emails.status <> 'sent'
+     returning emails.id, project_id, created_at, template, recipient, emails.status, attempts, emails.response,
+       emails.error, (select j.request_id from jobs j where j.id = emails.job_id) as request_id`,
     [
       tries.map(({ id }) => id),
       tries.map(({ status }) => status),
@@ -205,7 +225,6 @@ export const recordTries = async (db: Queryable, tries: readonly EmailTry[]): Pr
     ],
     'record-email-tries',
   );
-};
 
 /** Notes that the server has the whole mail and only its answer is missing. */
 export const noteHandedOver = async (db: Queryable, id: string): Promise<void> => {

@@ -1,4 +1,5 @@
 import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
+import { oneLineOf } from '#lib/one-line.ts';
 import type { SmtpServer } from './smtp.ts';
 
 /**
@@ -18,15 +19,6 @@ export class MailFailure extends Error {
   }
 }
 
-/**
- * Returns foreign text on one line: invisible characters are removed, so that it can be stored and shown, and no
- * character is cut in two.
- */
-export const lineOf = (replyText: string, max: number): string => {
-  const line = replyText.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
-  return line.length > max ? `${line.slice(0, max).replace(/[\ud800-\udbff]$/, '')}…` : line;
-};
-
 const maxWordsLength = 500;
 
 /** A server may repeat its input, the password included. */
@@ -44,7 +36,7 @@ export const wordsOf = (
   server: Pick<SmtpServer, 'username' | 'password'>,
   max: number = maxWordsLength,
 ): string =>
-  lineOf(
+  oneLineOf(
     secretsOf(server).reduce((text, secret) => text.replaceAll(secret, '••••'), replyText),
     max,
   );

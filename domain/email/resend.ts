@@ -1,8 +1,9 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import type { Egress, EgressResponse } from '#lib/egress.ts';
 import { callProvider, isSuccess, objectIn } from '#lib/egress/json-api.ts';
+import { oneLineOf } from '#lib/one-line.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { MailFailure, lineOf } from './failure.ts';
+import { MailFailure } from './failure.ts';
 import type { Mail, Transport } from './transport.ts';
 
 /** The settings of a project's Resend integration; domain/integrations/providers.ts checks them. */
@@ -45,7 +46,7 @@ const bodyOf = ({ from_email: from }: ResendConfig, { to, subject, html, text, h
 /** Returns Resend's reason for refusing a mail, on one line and without the key. */
 const wordsOf = (response: EgressResponse, { api_key: key }: ResendConfig): string => {
   const { message } = objectIn(response);
-  const providerMessage = typeof message === 'string' ? lineOf(message.replaceAll(key, '••••'), maxWordsLength) : '';
+  const providerMessage = typeof message === 'string' ? oneLineOf(message.replaceAll(key, '••••'), maxWordsLength) : '';
   return providerMessage === ''
     ? `Resend answered ${response.status}.`
     : `Resend said (${response.status}): ${providerMessage}`;
@@ -83,7 +84,7 @@ export const resendTransport = (egress: Pick<Egress, 'fetch'>, config: ResendCon
     if (response === null) throw new MailFailure('again', error);
     if (!isSuccess(response)) throw failureOf(response, config);
     const { id } = objectIn(response);
-    const name = typeof id === 'string' ? lineOf(id.replaceAll(config.api_key, '••••'), maxIdLength) : '';
+    const name = typeof id === 'string' ? oneLineOf(id.replaceAll(config.api_key, '••••'), maxIdLength) : '';
     return name === '' ? 'Resend took it.' : `Resend took it as ${name}.`;
   },
   close: () => undefined,

@@ -3,6 +3,7 @@ import { addMember } from '#test/support/members.ts';
 import { startSmtp } from '#test/support/smtp.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
+import { mailProject } from '../email/scene.ts';
 import { inBrowser, useBrowser } from '../ops/browser.ts';
 import { looksRight, seriousOf, signIn } from './browse.ts';
 import { useDashboard } from './scene.ts';
@@ -80,6 +81,59 @@ inBrowser('the mail server is set, tried step by step, and forgotten', async (t)
   await close();
 });
 
+inBrowser('undelivered mails say why, are counted and sent again; what one says is for admins', async (t) => {
+  t.timeout(longTestMs);
+  let isOpen = false;
+  const smtp = await startSmtp({
+    onMail: () => (isOpen ? 'take' : { code: 554, text: '5.7.1 <img src=x onerror=alert(1)> \u202E' }),
+  });
+  t.teardown(() => smtp.close());
+  const { project, user, sendTest } = await mailProject(platform(), { port: smtp.port });
+  const { page, complaints, close } = await open(`${platform().base}/dashboard/projects/${project.id}/mail?tab=sent`);
+  await signIn(page, user);
+  await page.getByText('Every mail of the last 30 days was delivered.').waitFor();
+  for (const name of ['ada', 'grace', 'mary']) await sendTest(`${name}@example.com`);
+  await page.reload();
+  const rows = page.getByRole('table', { name: 'Mails' }).getByRole('row');
+  await until(async () => (await rows.count()) === 4);
+  await rows.getByText('<img src=x onerror=alert(1)>', { exact: false }).first().waitFor();
+  await looksRight(t, page, 'mails');
+  await page.getByLabel('Recipient').fill('ada');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await until(async () => (await rows.count()) === 2);
+  t.regex(page.url(), /recipient=ada/);
+  await rows.nth(1).getByRole('link').click();
+  await page.getByText(/attempt 1:/).waitFor();
+  await page.getByRole('button', { name: 'Show what it says' }).click();
+  await page
+    .getByRole('region', { name: 'Text of the mail' })
+    .getByText('https://example.com/confirm', { exact: false })
+    .waitFor();
+  await looksRight(t, page, 'mail-undelivered');
+  const developer = await addMember(platform(), project.orgId, 'developer');
+  const seen = await open(page.url());
+  await signIn(seen.page, developer);
+  await seen.page.getByText('What it says is for admins and owners', { exact: false }).waitFor();
+  t.is(await seen.page.getByRole('button', { name: 'Show what it says' }).count(), 0);
+  await seen.page.getByRole('button', { name: 'Send it again…' }).waitFor();
+  await seen.close();
+  isOpen = true;
+  const before = smtp.mails.length;
+  await page.getByRole('button', { name: 'Send it again…' }).click();
+  await page.getByRole('button', { name: 'Send them again (1)' }).click();
+  await page.getByText('1 of 1 were changed.').waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByText('The mail server took it.').waitFor();
+  await page.getByRole('link', { name: 'All mails' }).click();
+  await page.getByRole('button', { name: 'Send these again…' }).click();
+  await page.getByText('2 mails').waitFor();
+  await page.getByRole('button', { name: 'Send them again (2)' }).click();
+  await page.getByText('2 of 2 were changed.').waitFor();
+  await until(() => smtp.mails.length - before === 3);
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
 inBrowser('an integration is connected, turned off and deleted, and its secret is shown masked', async (t) => {
   t.timeout(longTestMs);
   const { owner, project, at } = await newProject();
@@ -113,6 +167,10 @@ inBrowser('a viewer sees mails and integrations, and no control that writes', as
   await page.getByText('Admins and owners set the mail server.').waitFor();
   const main = page.getByRole('main');
   t.is(await main.getByRole('button').count(), 0);
+  await page.getByRole('link', { name: 'Mails' }).click();
+  await page.getByText('Every mail of the last 30 days was delivered.').waitFor();
+  t.is(await main.getByRole('button', { name: /again/ }).count(), 0);
+  await page.goBack();
   await page.getByRole('link', { name: 'signup' }).click();
   await page.frameLocator('iframe').locator('body').waitFor();
   await until(async () => page.getByLabel('Subject').isDisabled());

@@ -4,10 +4,13 @@ import { call } from '../../client/api.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import { Failure } from '../../components/failure.tsx';
 import { Table } from '../../components/table.tsx';
+import { Tabs, useTab } from '../../components/tabs.tsx';
+import { Mails } from './mails.tsx';
 import { Smtp } from './smtp.tsx';
 
-/** The mails that the project sends: their texts, and the server that sends them. */
-export const MailPage = () => {
+const tabs = { templates: 'Templates and server', sent: 'Mails' } as const;
+
+const Templates = () => {
   const { project, role } = useProject();
   const params = { project_id: project.id };
   const templates = useQuery({
@@ -17,10 +20,6 @@ export const MailPage = () => {
   const base = `/projects/${project.id}`;
   return (
     <>
-      <h1>Mail</h1>
-      <p className="muted">
-        Mails that could not be sent are <Link href={`${base}/jobs?type=email.send&status=failed`}>failed jobs</Link>.
-      </p>
       <h2>Templates</h2>
       {templates.error && <Failure error={templates.error} onRetry={() => void templates.refetch()} />}
       <Table caption="Templates" isCaptionHidden columns={['Mail', 'Subject', 'Sent', 'Text', 'Missing variables']}>
@@ -39,6 +38,18 @@ export const MailPage = () => {
         ))}
       </Table>
       <Smtp mayWrite={atLeast(role, 'admin')} />
+    </>
+  );
+};
+
+/** The mails that the project sends: their texts, the server that sends them, and what became of each. */
+export const MailPage = () => {
+  const tab = useTab(tabs);
+  return (
+    <>
+      <h1>Mail</h1>
+      <Tabs label="Mail" tabs={tabs} current={tab} />
+      {tab === 'templates' ? <Templates /> : <Mails />}
     </>
   );
 };

@@ -127,7 +127,8 @@ export const Smtp = ({ mayWrite }: { readonly mayWrite: boolean }) => {
     save.mutate(bodyOf(event.currentTarget));
   };
   if (settings.isPending) return <p className="loading">Loading…</p>;
-  if (settings.error) return <Failure error={settings.error} onRetry={() => void settings.refetch()} />;
+  if (settings.data === undefined && settings.error)
+    return <Failure error={settings.error} onRetry={() => void settings.refetch()} />;
   const present = settings.data ?? null;
   return (
     <>

@@ -132,22 +132,20 @@ const Editor = ({ template, mayWrite }: { readonly template: Template; readonly 
     ['templates', project.id],
   ];
   const save = useChange(
-    (body: Edited) => call('PUT /projects/{project_id}/email/templates/{type}', { params, body }),
-    { stale, onDone: draft.forget },
+    (text: string) => call('PUT /projects/{project_id}/email/templates/{type}', { params, body: parsed(text, saved) }),
+    { stale, onRead: draft.forgetSaved },
   );
   const reset = useChange(
     () => call('POST /projects/{project_id}/email/templates/{type}/reset', { params, body: {} }),
     {
       stale,
-      onDone: () => {
-        draft.forget();
-        setResetting(false);
-      },
+      onDone: () => setResetting(false),
+      onRead: draft.forget,
     },
   );
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    save.mutate(edited);
+    save.mutate(draft.text);
   };
   return (
     <>
