@@ -11,7 +11,7 @@ import { createInFlight } from './gateway/in-flight.ts';
 import { type ProviderKeys, createProviderKeys } from './keys/keys.ts';
 import { type Prices, openPrices } from './prices/prices.ts';
 import { usualTimes } from './providers/transport.ts';
-import { createCallLog } from './usage/call-log.ts';
+import { type CallLogDeps, createCallLog } from './usage/call-log.ts';
 import type { CallLog } from './usage/usage.ts';
 
 /*
@@ -50,14 +50,17 @@ interface AiOptions {
   readonly redis: Redis | null;
   /** Whether this process is subscribed to other processes' changes: only then are keys cached. */
   readonly isSubscribed: () => boolean;
+  /** Hears of calls whose ends were recorded. */
+  readonly onEnded: NonNullable<CallLogDeps['onEnded']>;
   readonly log: Log;
 }
 
-export const openAi = async ({ config, platform, egress, redis, json, isSubscribed, log }: AiOptions): Promise<Ai> => {
+export const openAi = async (options: AiOptions): Promise<Ai> => {
+  const { config, platform, egress, redis, json, isSubscribed, onEnded, log } = options;
   const { db, projects } = platform;
   const prices = await openPrices(config.PLINTH_AI_PRICES);
   const keys = createProviderKeys({ db, sealer: projects.sealer, isSubscribed });
-  const calls = createCallLog({ db, log });
+  const calls = createCallLog({ db, log, onEnded });
   const inFlight = createInFlight({ redis, prefix: config.PLINTH_REDIS_PREFIX });
   const answerBytes = createByteBudget({
     perOwner: config.PLINTH_AI_ANSWERS_PER_PROJECT,

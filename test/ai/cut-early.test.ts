@@ -1,9 +1,11 @@
 import test from 'ava';
 import type { StreamEnd } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { patienceMs } from '#test/support/time-outs.ts';
 import { chatRequest, gatewayAlone } from './gateway-alone.ts';
 
-const times = { idleMs: 500, firstByteMs: 500 };
+const short = { idleMs: 500, firstByteMs: 500 };
+const long = { idleMs: patienceMs, firstByteMs: patienceMs };
 
 /** OpenAI's first event names the role, and a stream is open with it; the others' faults come before that. */
 const dialects = {
@@ -24,7 +26,7 @@ for (const provider of ['openai', 'anthropic', 'google'] as const) {
   ] as const) {
     test(`${provider}: ${word} before the first word is ${code}, and no word comes`, async (t) => {
       const { gateway, caller, calls } = await gatewayAlone(t, {
-        times,
+        times: code === 'provider_timeout' ? short : long,
         keys: (upstream) => ({ [provider]: upstream[provider] }),
       });
       let words = '';

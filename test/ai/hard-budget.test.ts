@@ -186,7 +186,7 @@ test('of 20 chats at once, at two APIs, some are answered, and together they cos
   t.is(usage.total_requests, 4);
   t.is(usage.total_cost_nano_usd, 4 * chatReserve);
   const { body: budget } = await scene.ask('GET', '/budget');
-  t.deepEqual(budget, { monthly_usd: usd(room), hard: true, used_usd: usd(4 * chatReserve) });
+  t.like(budget, { monthly_usd: usd(room), hard: true, used_usd: usd(4 * chatReserve) });
 });
 
 test('streams keep their part of a hard budget while they come, and give back what they did not use', async (t) => {

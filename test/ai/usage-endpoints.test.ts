@@ -23,7 +23,12 @@ const scene = async () => {
       token: user.token,
       ...(body !== undefined && { body }),
     });
-  return { project, log, call };
+  /** The budget, and when the month after this one begins. */
+  const budget = async () => {
+    const { resets_at: resetsAt, ...rest } = (await call('GET', 'budget')).body;
+    return { rest, resetsAt };
+  };
+  return { project, log, call, budget };
 };
 
 test('the usage of a project is what its calls were, in the shapes of the contract', async (t) => {
@@ -62,6 +67,9 @@ test('the usage of a project is what its calls were, in the shapes of the contra
       latency_ms: 5,
       ttft_ms: 4,
       error_code: null,
+      error_message: null,
+      retries: 0,
+      api_key_id: null,
       request_id: 'test',
     },
   ]);
@@ -90,9 +98,12 @@ test('a number of days that is none, or out of range, is 400', async (t) => {
   for (const days of ['1', '365']) t.is((await call('GET', `usage?days=${days}`)).status, 200);
 });
 
-test('a budget is set, changed, read and removed', async (t) => {
-  const { project, log, call } = await scene();
-  t.deepEqual((await call('GET', 'budget')).body, noBudget);
+test('a budget is set, changed, read and removed; it names when its month is over', async (t) => {
+  const { project, log, call, budget } = await scene();
+  const { resetsAt } = await budget();
+  t.regex(resetsAt, /^\d{4}-\d\d-01T00:00:00\.000Z$/);
+  t.true(Date.parse(resetsAt) > Date.now());
+  t.deepEqual((await budget()).rest, noBudget);
   t.is((await call('DELETE', 'budget')).status, 204);
   t.deepEqual((await call('PUT', 'budget', { monthly_usd: 12.5, hard: true })).body, {
     monthly_usd: 12.5,
@@ -105,13 +116,13 @@ test('a budget is set, changed, read and removed', async (t) => {
   await log.settled();
   const changed = { monthly_usd: 0, hard: false, used_usd: 0.25 };
   t.deepEqual((await call('PUT', 'budget', { monthly_usd: 0, hard: false })).body, changed);
-  t.deepEqual((await call('GET', 'budget')).body, changed);
+  t.deepEqual((await budget()).rest, changed);
   t.is((await call('DELETE', 'budget')).status, 204);
-  t.deepEqual((await call('GET', 'budget')).body, noBudget);
+  t.deepEqual((await budget()).rest, noBudget);
 });
 
 test('a budget that is no amount of money is 400', async (t) => {
-  const { call } = await scene();
+  const { call, budget } = await scene();
   const bodies = [
     {},
     { monthly_usd: 1 },
@@ -124,5 +135,5 @@ test('a budget that is no amount of money is 400', async (t) => {
     { monthly_usd: 1, hard: true, used_usd: 0 },
   ];
   for (const body of bodies) isError(t, await call('PUT', 'budget', body), 400, 'validation_failed');
-  t.deepEqual((await call('GET', 'budget')).body, noBudget);
+  t.deepEqual((await budget()).rest, noBudget);
 });

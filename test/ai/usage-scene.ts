@@ -72,6 +72,7 @@ export const madeIntent = (projectId: string, given: Partial<CallIntent> = {}): 
   provider: 'openai',
   model: 'gpt-4o-mini',
   requestId: 'test',
+  apiKeyId: null,
   startedAt: new Date(),
   reserveNanoUsd: null,
   ...given,
@@ -85,6 +86,8 @@ export const madeEnd = (given: Partial<CallEnd> = {}): CallEnd => ({
   latencyMs: 5,
   ttftMs: null,
   errorCode: null,
+  errorMessage: null,
+  retries: 0,
   givenUp: false,
   ...given,
 });

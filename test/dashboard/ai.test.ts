@@ -1,9 +1,12 @@
+import { readFileSync } from 'node:fs';
 import test from 'ava';
+import type { Answer } from '#test/support/client.ts';
 import { addMember } from '#test/support/members.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
-import { configure, createScene } from '../ai/chat-scene.ts';
+import { until } from '#test/support/until.ts';
+import { configure, createScene, saying } from '../ai/chat-scene.ts';
 import { inBrowser, useBrowser } from '../ops/browser.ts';
-import { looksRight, signIn } from './browse.ts';
+import { looksRight, seriousOf, signIn } from './browse.ts';
 import { useDashboard } from './scene.ts';
 
 const { platform } = useDashboard(test);
@@ -52,19 +55,91 @@ inBrowser('a model is asked, its answer comes word by word, and two answer side 
   t.is(await page.getByLabel('Message').inputValue(), 'Say something');
 
   await page.getByRole('link', { name: 'Usage', exact: true }).last().click();
-  await page.getByRole('heading', { name: 'Latest calls' }).waitFor();
+  await page.getByRole('table', { name: 'By day' }).waitFor();
   await page.getByRole('button', { name: 'Set the budget' }).click();
   await page.getByLabel('US dollars').fill('5');
   await page.getByRole('button', { name: 'Save the budget' }).click();
   await page.getByText(/of \$5 this month|of \$5\.00 this month/).waitFor();
-  await page.getByLabel('Status').selectOption('error');
-  await page.getByText(/^0 of the latest/).waitFor();
-  await page.getByLabel('Status').selectOption('');
+  await page.getByText(/It begins anew on .* 1, \d{4} at 0:00 UTC/).waitFor();
   await looksRight(t, page, 'ai-usage');
   t.deepEqual(
     complaints.filter((complaint) => !/status of 40[14]/.test(complaint)),
     [],
   );
+  await close();
+});
+
+/** Calls with and without a key: one of them fails with a text that a page could take for markup. */
+const makeCalls = async ({ project, user, upstream }: Awaited<ReturnType<typeof scene>>): Promise<Answer> => {
+  const { client } = platform();
+  const at = `/projects/${project.id}/ai/chat`;
+  for (let made = 0; made < 52; made += 1)
+    await client.call('POST', '/api/ai/chat', { key: project.key, body: saying('x') });
+  await client.call('POST', at, { token: user.token, body: saying('x', { model: 'anthropic/claude-sonnet-4-5' }) });
+  upstream.answerWith(() => ({ status: 400, message: '<img src=x onerror=alert(1)> \u202E' }));
+  return client.call('POST', at, { token: user.token, body: saying('x') });
+};
+
+inBrowser('usage is added up by day, model and key, with the filters in the address, and saved as CSV', async (t) => {
+  t.timeout(longTestMs);
+  const made = await scene(t);
+  const { user, project } = made;
+  await makeCalls(made);
+  const { page, complaints, close } = await open(`${platform().base}/dashboard/projects/${project.id}/ai?tab=usage`);
+  await signIn(page, user);
+  await page.getByRole('table', { name: 'By day' }).waitFor();
+  await page.getByRole('combobox', { name: 'By', exact: true }).selectOption('all');
+  const table = page.getByRole('table', { name: 'By day, model and key' });
+  await until(async () => (await table.getByRole('row').count()) === 4);
+  await looksRight(t, page, 'ai-usage-groups');
+  await page.getByRole('combobox', { name: 'Key', exact: true }).selectOption('none');
+  await until(async () => (await table.getByRole('row').count()) === 3);
+  await page.getByRole('combobox', { name: 'Model', exact: true }).selectOption('openai/gpt-4o');
+  await until(async () => (await table.getByRole('row').count()) === 2);
+  const shared = page.url();
+  t.regex(shared, /by=all/);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Download as CSV' }).click(),
+  ]);
+  const lines = readFileSync((await download.path()) ?? '', 'utf8')
+    .trim()
+    .split('\r\n');
+  t.is(lines.length, 2);
+  t.regex(lines[1] ?? '', /,openai,gpt-4o,,without a key,1,1,/);
+  await page.reload();
+  await until(async () => (await table.getByRole('row').count()) === 2);
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
+inBrowser('calls are listed beyond the first page and found by request; one shows both of its sides', async (t) => {
+  t.timeout(longTestMs);
+  const made = await scene(t);
+  const { user, project } = made;
+  const bad = await makeCalls(made);
+  const at = `${platform().base}/dashboard/projects/${project.id}/ai?tab=calls`;
+  const { page, complaints, close } = await open(at);
+  await signIn(page, user);
+  const rows = page.getByRole('table', { name: 'Calls of models' }).getByRole('row');
+  await until(async () => (await rows.count()) === 51);
+  await page.getByRole('button', { name: 'Earlier calls' }).click();
+  await until(async () => (await rows.count()) === 55);
+  await looksRight(t, page, 'ai-calls');
+  await page.getByLabel('Status').selectOption('error');
+  await until(async () => (await rows.count()) === 2);
+  await page.getByLabel('Status').selectOption('');
+  await page.getByLabel('Request').fill(bad.headers.get('x-request-id') ?? '');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await until(async () => (await rows.count()) === 2);
+  await rows.nth(1).getByRole('link').click();
+  await page.getByRole('region', { name: 'Request' }).getByText('without a key').waitFor();
+  await page
+    .getByRole('region', { name: 'Answer' })
+    .getByText('<img src=x onerror=alert(1)>', { exact: false })
+    .waitFor();
+  await looksRight(t, page, 'ai-call');
+  t.deepEqual(seriousOf(complaints), []);
   await close();
 });
 

@@ -168,17 +168,23 @@ interface Question<T> {
   readonly read: (bytes: Buffer) => Promise<T>;
 }
 
+/** Until when a call may be repeated, and where that is counted. */
+const retriesOf = (call: RunningCall) => [call.abort, () => void (call.retries += 1)] as const;
+
 const answerTo = <T>(
   { transport }: ProviderClient,
   call: RunningCall,
   { outgoing, read, ...bounds }: Question<T>,
 ): Promise<T> => {
   const callOptions = { signal: call.abort, reserved: call.reserved, ...bounds };
-  return withRetries(async () => {
-    // Nothing of the attempt before is kept.
-    call.reserved.shrink(call.reserved.bytes);
-    return read(bodyOf(await transport.send(outgoing, callOptions)));
-  }, call.abort);
+  return withRetries(
+    async () => {
+      // Nothing of the attempt before is kept.
+      call.reserved.shrink(call.reserved.bytes);
+      return read(bodyOf(await transport.send(outgoing, callOptions)));
+    },
+    ...retriesOf(call),
+  );
 };
 
 const requestFor = (call: RunningCall): AnswerRequest => ({ provider: call.route.provider, owner: call.projectId });
@@ -223,7 +229,7 @@ export const openChat = async (
 ): Promise<ChatStream> => {
   const { provider, model, key } = call.route;
   const outgoing = dialectOf(provider).chat(key.target, { ...incoming, model }, true);
-  const pieces = await withRetries(() => openOnce(transport, call, outgoing), call.abort);
+  const pieces = await withRetries(() => openOnce(transport, call, outgoing), ...retriesOf(call));
   await call.recorded;
   return { provider, model, pieces, end: () => pieces.end() };
 };

@@ -160,8 +160,13 @@ const pause = (ms: number, abort: Disconnection): Promise<void> =>
 /**
  * Asks again what failed before its first byte: 5xx and connections that are lost or not made twice, a 429 as the
  * provider requests, up to 10 s in all; five times at most, the first included.
+ * @param onRetry is called before each attempt but the first
  */
-export const withRetries = async <T>(attempt: () => Promise<T>, abort: Disconnection): Promise<T> => {
+export const withRetries = async <T>(
+  attempt: () => Promise<T>,
+  abort: Disconnection,
+  onRetry: () => void = () => undefined,
+): Promise<T> => {
   const tried: Tried = { tries: 0, failures: 0, waitedMs: 0 };
   for (;;) {
     try {
@@ -171,6 +176,7 @@ export const withRetries = async <T>(attempt: () => Promise<T>, abort: Disconnec
       if (pauseMs === null) throw error;
       await pause(pauseMs, abort);
       if (abort.aborted) throw error;
+      onRetry();
     }
   }
 };

@@ -4,7 +4,7 @@ import type { Disconnection } from '#lib/disconnection.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { registry } from '#lib/metrics.ts';
-import type { CallIntent, CallKind, CallLog, CallStatus, OpenCall } from '../usage/usage.ts';
+import type { CallEnd, CallIntent, CallKind, CallLog, CallStatus, OpenCall } from '../usage/usage.ts';
 import type { TokenUsage } from '../chat.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import type { KnownModel } from '../prices/prices.ts';
@@ -163,6 +163,11 @@ const closing = (): ServiceError =>
     headers: { 'Retry-After': '1' },
   });
 
+const faultOf = (error: ServiceError | null): Pick<CallEnd, 'errorCode' | 'errorMessage'> => ({
+  errorCode: error?.code ?? null,
+  errorMessage: error?.message ?? null,
+});
+
 /** One call from its intent to its end, which is recorded once. */
 export class RunningCall {
   readonly abort: CallAbort;
@@ -180,6 +185,8 @@ export class RunningCall {
   used: () => Used = () => nothingUsed;
   /** The provider was asked: if it is given up now, the prompt is used all the same. */
   isSent = false;
+  /** How often its provider was asked again. */
+  retries = 0;
 
   /** @throws {ServiceError} `too_many_calls` */
   constructor(
@@ -201,6 +208,7 @@ export class RunningCall {
       provider: route.provider,
       model: route.model,
       requestId: caller.requestId,
+      apiKeyId: caller.apiKeyId ?? null,
       startedAt: new Date(),
       reserveNanoUsd: spending.reserveNanoUsd,
     });
@@ -267,7 +275,7 @@ export class RunningCall {
   fail(error: unknown): unknown {
     const explained = this.#explained(error);
     const status = this.abort.reason === 'left' ? 'client_closed' : 'error';
-    this.#giveUp(status, toServiceError(explained).code, this.abort.aborted || !isAnswered(error));
+    this.#giveUp(status, toServiceError(explained), this.abort.aborted || !isAnswered(error));
     return explained;
   }
 
@@ -277,9 +285,9 @@ export class RunningCall {
   };
 
   /** @param byUs the provider may go on, and count what it does */
-  #giveUp(status: CallStatus, errorCode: string | null, byUs: boolean): void {
+  #giveUp(status: CallStatus, error: ServiceError | null, byUs: boolean): void {
     const givenUp = byUs && this.isSent;
-    this.#end(status, { ...this.used(), givenUp }, errorCode);
+    this.#end(status, { ...this.used(), givenUp }, error);
   }
 
   #explained(error: unknown): unknown {
@@ -301,7 +309,7 @@ export class RunningCall {
     return { usage: plausible(usage), tokensSource: 'estimated' };
   }
 
-  #end(status: CallStatus, used: Ended, errorCode: string | null): void {
+  #end(status: CallStatus, used: Ended, error: ServiceError | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.abort.settle();
@@ -315,7 +323,8 @@ export class RunningCall {
       usage: accounted?.usage ?? null,
       tokensSource: accounted?.tokensSource ?? 'reported',
       costNanoUsd: costOf(this.route.known, accounted?.usage ?? { prompt_tokens: 0, completion_tokens: 0 }),
-      errorCode: status === 'error' ? errorCode : null,
+      ...faultOf(status === 'error' ? error : null),
+      retries: this.retries,
       givenUp: used.givenUp,
       ...times,
     });

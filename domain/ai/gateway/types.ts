@@ -10,6 +10,8 @@ export interface AiCaller {
   readonly project: Pick<Project, 'id' | 'plan' | 'data_key'>;
   readonly kind: CallKind;
   readonly requestId: string;
+  /** The API key that it is made with; left out: it is made without one. */
+  readonly apiKeyId?: string | undefined;
   /** Somebody waits for the call itself, though its kind is a job's: it counts among the direct ones. */
   readonly direct?: true;
   /** Aborted when no caller waits for the answer any more: then the provider's connection is closed at once. */

@@ -81,6 +81,8 @@ const maxInStatement = 500;
 
 interface RecordingDeps {
   readonly recorder: CallRecorder;
+  /** Hears of ends that were recorded. */
+  readonly onEnded: (calls: readonly EndedCall[]) => void;
   readonly heartbeat: ReturnType<typeof createCallHeartbeat>;
   readonly log: Log;
 }
@@ -196,12 +198,13 @@ const maxPauseMs = 2000;
 const maxWaitingEnds = 100_000;
 
 /** @returns a function that retries one batch until it is recorded; it never rejects */
-const endSender = ({ recorder, heartbeat, log }: RecordingDeps): BulkCall<EndedCall, void> =>
+const endSender = ({ recorder, heartbeat, onEnded, log }: RecordingDeps): BulkCall<EndedCall, void> =>
   splitRefused(
     async (batch) => {
       for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxPauseMs)) {
         try {
           await recorder.ends(batch, heartbeat.id());
+          onEnded(batch);
           return batch.map(() => undefined);
         } catch (error) {
           // A row that Postgres refuses would hold up all others for ever.
@@ -258,7 +261,7 @@ const createEnds = (deps: RecordingDeps, max: number) => {
 const endOf = (end: CallEnd, state: Recorded | ServiceError, { reserveNanoUsd }: CallIntent): CallEnd => {
   if (state instanceof ServiceError)
     return end.status === 'success' || end.status === 'error'
-      ? { ...end, status: 'error', errorCode: state.code }
+      ? { ...end, status: 'error', errorCode: state.code, errorMessage: state.message }
       : end;
   if (state !== 'budgeted' || !end.givenUp || reserveNanoUsd === null) return end;
   return { ...end, costNanoUsd: Math.max(end.costNanoUsd ?? 0, reserveNanoUsd) };
@@ -319,13 +322,25 @@ export interface CallLogDeps {
   readonly log: Log;
   /** How many ends may wait for Postgres. */
   readonly maxWaiting?: number;
+  /** Hears of ends that were recorded; left out: nobody does. */
+  readonly onEnded?: RecordingDeps['onEnded'];
 }
 
 const maxCloseMs = 5000;
 
 /** See `CallLog`. All that it does runs in the background of the calls; a process without calls does nothing. */
-export const createCallLog = ({ db, log, maxWaiting = maxWaitingEnds }: CallLogDeps): CallLog => {
-  const deps: RecordingDeps = { recorder: createCallRecorder(db), heartbeat: createCallHeartbeat(db, log), log };
+export const createCallLog = ({
+  db,
+  log,
+  maxWaiting = maxWaitingEnds,
+  onEnded = () => undefined,
+}: CallLogDeps): CallLog => {
+  const deps: RecordingDeps = {
+    recorder: createCallRecorder(db),
+    heartbeat: createCallHeartbeat(db, log),
+    onEnded,
+    log,
+  };
   const { heartbeat } = deps;
   const unsettled = new Set<Promise<void>>();
   const parts = { heartbeat, recordIntent: createIntents(deps), recordEnd: createEnds(deps, maxWaiting), unsettled };

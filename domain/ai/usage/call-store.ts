@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Queryable } from '#lib/control-db.ts';
+import { oneLineOf } from '#lib/one-line.ts';
 import { type CallEnd, type CallIntent, maxNanoUsd, maxTokens } from './usage.ts';
 
 /**
@@ -17,8 +18,9 @@ const typesOf = (columns: Readonly<Record<string, string>>): string =>
     .map(([name, type]) => `${name} ${type}`)
     .join(', ');
 
-const intentColumns = 'id, project_id, kind, provider, model, request_id, started_at';
-const intentTypes = 'id uuid, project_id uuid, kind text, provider text, model text, request_id text, ms float8';
+const intentColumns = 'id, project_id, kind, provider, model, request_id, api_key_id, started_at';
+const intentTypes =
+  'id uuid, project_id uuid, kind text, provider text, model text, request_id text, api_key_id uuid, ms float8';
 /** The columns that a call's end sets. */
 const endTypes = {
   status: 'text',
@@ -33,11 +35,13 @@ const endTypes = {
   cache_write_tokens: 'int',
   reasoning_tokens: 'int',
   service_tier: 'text',
+  error_message: 'text',
+  retries: 'smallint',
 } as const;
 const endColumns = Object.keys(endTypes);
 
 const selectGiven = (more: string, types: string): string => `
-  select id, project_id, kind, provider, model, request_id, to_timestamp(ms / 1000.0) as started_at, ${more}
+  select id, project_id, kind, provider, model, request_id, api_key_id, to_timestamp(ms / 1000.0) as started_at, ${more}
   from json_to_recordset($1::json) as given (${intentTypes}, ${types})`;
 
 const givenIntents = selectGiven('wanted', 'wanted bigint');
@@ -51,7 +55,7 @@ const onConflictEnd = `
     reserved_nano_usd = 0
   where c.status in ('open', 'incomplete')`;
 
-const intentRow = ({ id, projectId, kind, provider, model, requestId, startedAt }: CallIntent) => ({
+const intentRow = ({ id, projectId, kind, provider, model, requestId, apiKeyId, startedAt }: CallIntent) => ({
   id,
   project_id: projectId,
   kind,
@@ -59,6 +63,7 @@ const intentRow = ({ id, projectId, kind, provider, model, requestId, startedAt 
   // Half a character is none to Postgres.
   model: model.toWellFormed(),
   request_id: requestId,
+  ...(apiKeyId !== null && { api_key_id: apiKeyId }),
   ms: startedAt.getTime(),
 });
 
@@ -71,6 +76,9 @@ const maxInteger = 2_147_483_647;
 const whole = (value: number | null | undefined, max = maxInteger): number | null =>
   value === null || value === undefined || !(value >= 0) ? null : Math.min(Math.round(value), max);
 
+/** Providers say what they like, at any length. */
+const maxErrorLength = 500;
+
 const endRow = ({ intent, end }: EndedCall) => ({
   ...intentRow(intent),
   status: end.status,
@@ -81,6 +89,8 @@ const endRow = ({ intent, end }: EndedCall) => ({
   latency_ms: whole(end.latencyMs),
   ttft_ms: whole(end.ttftMs),
   error_code: end.errorCode,
+  error_message: end.errorMessage === null ? undefined : oneLineOf(end.errorMessage, maxErrorLength),
+  retries: end.retries === 0 ? undefined : end.retries,
   // Most calls have none of these.
   cached_tokens: end.usage?.cached_tokens,
   cache_write_tokens: end.usage?.cache_write_tokens,
@@ -184,8 +194,9 @@ const beginSql = `
     on conflict (id) do update set seen_at = now()
   ), kept as (
     insert into ai_calls
-      (id, project_id, kind, provider, model, request_id, started_at, reserved_nano_usd, keeper)
-    select g.id, g.project_id, g.kind, g.provider, g.model, g.request_id, g.started_at, g.wanted, $2::uuid
+      (${intentColumns}, reserved_nano_usd, keeper)
+    select g.id, g.project_id, g.kind, g.provider, g.model, g.request_id, g.api_key_id, g.started_at, g.wanted,
+      $2::uuid
     from given g left join verdicts v using (id)
     where v.granted is not false
     on conflict (id) do nothing

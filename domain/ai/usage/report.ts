@@ -1,37 +1,8 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import { maxSum } from './call-store.ts';
-import type { CallKind, CallStatus } from './usage.ts';
-import { addedColumns, dayBegins, dayText } from './roll-up.ts';
-
-/** A call that has ended, as it is listed. */
-interface LoggedCall {
-  readonly id: string;
-  readonly created_at: Date;
-  readonly kind: CallKind;
-  readonly provider: string;
-  readonly model: string;
-  readonly status: CallStatus;
-  readonly prompt_tokens: number | null;
-  readonly completion_tokens: number | null;
-  readonly prompt_tokens_details: Details['prompt_tokens_details'] | null;
-  readonly completion_tokens_details: Details['completion_tokens_details'] | null;
-  /** Null: not reported. */
-  readonly service_tier: string | null;
-  readonly tokens_source: 'reported' | 'estimated' | null;
-  /** Null: not known, since the model has no price. */
-  readonly cost_nano_usd: number | null;
-  readonly latency_ms: number | null;
-  readonly ttft_ms: number | null;
-  readonly error_code: string | null;
-  readonly request_id: string;
-}
-
-/** Parts of prompts and answers: they are in the sums of tokens, and are priced differently. */
-interface Details {
-  readonly prompt_tokens_details: { readonly cached_tokens: number; readonly cache_write_tokens: number };
-  readonly completion_tokens_details: { readonly reasoning_tokens: number };
-}
+import { type Details, type LoggedCall, callColumns } from './calls.ts';
+import { addedColumns, dayBegins, dayMs, dayText, marginMs, noKey } from './roll-up.ts';
 
 interface Sum extends Details {
   readonly requests: number;
@@ -57,26 +28,27 @@ interface Row extends Readonly<Record<(typeof addedColumns)[number], number>> {
   readonly requests: number;
 }
 
-const dayMs = 86_400_000;
-const marginMs = 3_600_000;
 const maxRecent = 50;
 
 // One statement, one view: each call is in its day's sum, or in the days that are not added up yet.
-const sumsSql = `
-  select day::text, provider, sum(requests)::bigint as requests,
-    ${addedColumns.map((name) => `least(sum(${name}), ${maxSum})::bigint as ${name}`).join(', ')}
-  from (
-    select d.day, d.provider, d.requests, ${addedColumns.map((name) => `d.${name}`).join(', ')}
-    from ai_usage_days d, ai_usage_rolled r
-    where d.project_id = $1 and d.day >= $2::date and d.day <= r.day
-    union all
-    select (c.started_at at time zone 'utc')::date, c.provider, 1,
-      ${addedColumns.map((name) => `coalesce(c.${name}, 0)`).join(', ')}
-    from ai_calls c, ai_usage_rolled r
-    where c.project_id = $1 and c.status <> 'open'
-      and c.id >= $3
-      and (c.started_at at time zone 'utc')::date >= greatest($2::date, r.day + 1)
-  ) counted
+const counted = `
+  select d.day, d.provider, d.model, d.status, nullif(d.api_key_id, '${noKey}') as api_key_id, d.requests,
+    ${addedColumns.map((name) => `d.${name}`).join(', ')}
+  from ai_usage_days d, ai_usage_rolled r
+  where d.project_id = $1 and d.day >= $2::date and d.day <= r.day
+  union all
+  select (c.started_at at time zone 'utc')::date, c.provider, c.model, c.status, c.api_key_id, 1,
+    ${addedColumns.map((name) => `coalesce(c.${name}, 0)`).join(', ')}
+  from ai_calls c, ai_usage_rolled r
+  where c.project_id = $1 and c.status <> 'open'
+    and c.id >= $3
+    and (c.started_at at time zone 'utc')::date >= greatest($2::date, r.day + 1)`;
+
+const sums = ['requests', ...addedColumns]
+  .map((name) => `least(sum(${name}), ${maxSum})::bigint as ${name}`)
+  .join(', ');
+
+const sumsSql = `select day::text, provider, ${sums} from (${counted}) counted
   group by day, provider order by day, provider`;
 
 /** The largest whole numbers that JSON keeps exact. */
@@ -105,13 +77,7 @@ const sumsBy = (rows: readonly Row[], keyOf: (row: Row) => string): (readonly [s
 
 const recentCalls = (db: Queryable, projectId: string): Promise<LoggedCall[]> =>
   db.query<LoggedCall>(
-    `select id, started_at as created_at, kind, provider, model, status, prompt_tokens, completion_tokens,
-       case when prompt_tokens is not null then json_build_object('cached_tokens', coalesce(cached_tokens, 0),
-         'cache_write_tokens', coalesce(cache_write_tokens, 0)) end as prompt_tokens_details,
-       case when completion_tokens is not null then
-         json_build_object('reasoning_tokens', coalesce(reasoning_tokens, 0)) end as completion_tokens_details,
-       service_tier, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, request_id
-     from ai_calls where project_id = $1 and status <> 'open' order by id desc limit ${maxRecent}`,
+    `select ${callColumns} from ai_calls where project_id = $1 and status <> 'open' order by id desc limit ${maxRecent}`,
     [projectId],
     'recent-ai-calls',
   );
@@ -123,6 +89,9 @@ const firstLiveId = async (db: Queryable, from: string): Promise<string> => {
   return firstIdAt(Math.max(after, dayBegins(from)) - marginMs);
 };
 
+/** Today and the days before (UTC): the first of them. */
+const firstDayOf = (days: number, now: Date): string => dayText(dayBegins(dayText(now.getTime())) - (days - 1) * dayMs);
+
 /**
  * Returns the usage of a project of today and of the days before (UTC), without running calls.
  * @param days how many, today with them
@@ -133,8 +102,7 @@ export const usageReport = async (
   days: number,
   now = new Date(),
 ): Promise<UsageReport> => {
-  const today = dayBegins(dayText(now.getTime()));
-  const from = dayText(today - (days - 1) * dayMs);
+  const from = firstDayOf(days, now);
   const [rows, recent] = await Promise.all([
     db.query<Row>(sumsSql, [projectId, from, await firstLiveId(db, from)], 'ai-usage'),
     recentCalls(db, projectId),
@@ -148,4 +116,66 @@ export const usageReport = async (
     by_day: sumsBy(rows, (row) => row.day).map(([day, sum]) => ({ day, ...sum })),
     recent_logs: recent,
   };
+};
+
+/** The sums of the calls of one model, by one key, on one day. */
+interface UsageGroup {
+  readonly day: string;
+  readonly provider: string;
+  readonly model: string;
+  /** Null: they were made without a key, or before keys were recorded. */
+  readonly api_key_id: string | null;
+  readonly requests: number;
+  /** The part of them that did not end well. */
+  readonly failed: number;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly cost_nano_usd: number;
+}
+
+interface GroupFilter {
+  readonly days: number;
+  readonly provider?: string | undefined;
+  readonly model?: string | undefined;
+  /** Null: calls without a key. */
+  readonly apiKeyId?: string | null | undefined;
+}
+
+/** A year of 25 models by one key each. */
+export const maxGroups = 10_000;
+
+const groupsSql = `select day::text, provider, model, api_key_id, ${sums},
+    coalesce(sum(requests) filter (where status <> 'success'), 0)::bigint as failed
+  from (${counted}) counted
+  where ($4::text is null or provider = $4) and ($5::text is null or model = $5)
+    and ($6::uuid is null or api_key_id = $6) and (not $7 or api_key_id is null)
+  group by day, provider, model, api_key_id
+  order by day desc, cost_nano_usd desc, provider, model, api_key_id limit ${maxGroups + 1}`;
+
+type GroupRow = UsageGroup & Readonly<Record<(typeof addedColumns)[number], number>>;
+
+/**
+ * The usage of a project by day, model and key, the latest day first and within it what cost most.
+ * @returns 10,000 groups at most, and whether there are more
+ */
+export const usageGroups = async (
+  db: Queryable,
+  projectId: string,
+  { days, provider, model, apiKeyId }: GroupFilter,
+  now = new Date(),
+): Promise<{ readonly groups: UsageGroup[]; readonly isCut: boolean }> => {
+  const from = firstDayOf(days, now);
+  const rows = await db.query<GroupRow>(groupsSql, [
+    projectId,
+    from,
+    await firstLiveId(db, from),
+    provider ?? null,
+    model ?? null,
+    apiKeyId ?? null,
+    apiKeyId === null,
+  ]);
+  const groups = rows
+    .slice(0, maxGroups)
+    .map(({ cached_tokens: _read, cache_write_tokens: _written, reasoning_tokens: _thought, ...group }) => group);
+  return { groups, isCut: rows.length > maxGroups };
 };

@@ -10,10 +10,10 @@ import { deleteOldMonths, releaseLeftReservations } from './budget.ts';
  * to.
  */
 
-const dayMs = 86_400_000;
+export const dayMs = 86_400_000;
 const retentionDays = 90;
 /** Ids are made a moment before or after a call's time. */
-const marginMs = 3_600_000;
+export const marginMs = 3_600_000;
 /** Longer than any statement takes (14 s). */
 const closingSeconds = 60;
 
@@ -37,13 +37,17 @@ export const addedColumns = [
   'reasoning_tokens',
 ] as const;
 
+/** In the place of a key, in the sums of calls that were made without one: a primary key has no nulls. */
+export const noKey = '00000000-0000-0000-0000-000000000000';
+
 const totals = `
-  insert into ai_usage_days (project_id, day, provider, model, kind, status, requests, ${addedColumns.join(', ')})
-  select c.project_id, $1::date, c.provider, c.model, c.kind, c.status, count(*),
+  insert into ai_usage_days
+    (project_id, day, provider, model, kind, status, api_key_id, requests, ${addedColumns.join(', ')})
+  select c.project_id, $1::date, c.provider, c.model, c.kind, c.status, coalesce(c.api_key_id, '${noKey}'), count(*),
     ${addedColumns.map((name) => `least(coalesce(sum(c.${name}), 0), ${maxSum})`).join(', ')}
   from ai_calls c join projects p on p.id = c.project_id
   where c.id >= $2 and c.id < $3 and (c.started_at at time zone 'utc')::date = $1::date and c.status <> 'open'`;
-const grouped = 'group by c.project_id, c.provider, c.model, c.kind, c.status';
+const grouped = 'group by c.project_id, c.provider, c.model, c.kind, c.status, c.api_key_id';
 
 interface Rolled {
   readonly day: string;

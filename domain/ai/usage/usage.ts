@@ -24,6 +24,8 @@ export interface CallIntent {
   /** The provider's own id. */
   readonly model: string;
   readonly requestId: string;
+  /** Null: a member of the project asked, or a job. */
+  readonly apiKeyId: string | null;
   readonly startedAt: Date;
   /**
    * The most that it may cost, as far as it is known beforehand: the amount that a hard budget must have room for.
@@ -50,6 +52,10 @@ export interface CallEnd {
   /** To the first piece of a stream. */
   readonly ttftMs: number | null;
   readonly errorCode: string | null;
+  /** In words that the project's members may read: without the provider's key. */
+  readonly errorMessage: string | null;
+  /** How often the provider was asked again. */
+  readonly retries: number;
   /**
    * Our side aborted it once the request was sent: its cost is unknown. Under a budget the whole reservation counts.
    */

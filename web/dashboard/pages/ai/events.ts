@@ -1,4 +1,4 @@
-import { ApiError } from '../../client/api.ts';
+import { ApiError, unreachable } from '../../client/api.ts';
 
 const parsed = (text: string): unknown => {
   try {
@@ -27,7 +27,7 @@ export const postForEvents = async (
     body: JSON.stringify(body),
     signal,
   }).catch((error: unknown) => {
-    throw signal.aborted ? error : new ApiError(0, { code: 'unreachable', message: 'The platform cannot be reached.' });
+    throw signal.aborted ? error : unreachable();
   });
   if (!response.ok || response.body === null) throw await failureOf(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

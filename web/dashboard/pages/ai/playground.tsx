@@ -265,7 +265,8 @@ const Desk = ({ models }: { readonly models: readonly Model[] }) => {
 /** Asks models, one by itself or several side by side. */
 export const Playground = () => {
   const models = useModels();
-  if (models.error) return <Failure error={models.error} onRetry={() => void models.refetch()} />;
+  if (models.data === undefined && models.error)
+    return <Failure error={models.error} onRetry={() => void models.refetch()} />;
   if (models.data === undefined) return <p className="loading">Loading the models…</p>;
   const chats = models.data.models.filter(({ type }) => type === 'chat');
   return (

@@ -2,21 +2,24 @@ import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { call } from '../../client/api.ts';
 import { useChange } from '../../client/change.ts';
+import { csvOf } from '../../client/csv.ts';
+import { saveFile } from '../../client/download.ts';
+import { oneOf, useFilters } from '../../client/filters.ts';
 import { fieldOf } from '../../client/form.ts';
 import { atLeast, useProject } from '../../client/project.ts';
-import { useSearch } from '../../client/search.ts';
 import type { Operations } from '../../client/types.ts';
-import { whenOf } from '../../client/when.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { Table } from '../../components/table.tsx';
+import { KeyFilter, ModelFilter, type ModelName, keyNameOf, useKeys } from './call-filters.tsx';
 import { nanoUsdText, usdText } from './money.ts';
 
-type Usage = Operations['GET /projects/{project_id}/ai/usage']['answer'];
+type Group = Operations['GET /projects/{project_id}/ai/usage/groups']['answer']['groups'][number];
 type Budget = Operations['GET /projects/{project_id}/ai/budget']['answer'];
-type Logged = Usage['recent_logs'][number];
 
 const countText = (count: number): string => count.toLocaleString('en');
+
+const dayOf = (at: string): string => new Date(at).toLocaleDateString('en', { dateStyle: 'long', timeZone: 'UTC' });
 
 const BudgetDialog = ({ budget, onClose }: { readonly budget: Budget; readonly onClose: () => void }) => {
   const { project } = useProject();
@@ -70,9 +73,10 @@ const BudgetBar = () => {
     queryKey: ['ai-budget', project.id],
     queryFn: () => call('GET /projects/{project_id}/ai/budget', { params: { project_id: project.id } }),
   });
-  if (budget.error) return <Failure error={budget.error} onRetry={() => void budget.refetch()} />;
+  if (budget.data === undefined && budget.error)
+    return <Failure error={budget.error} onRetry={() => void budget.refetch()} />;
   if (budget.data === undefined) return null;
-  const { monthly_usd: limit, used_usd: used, hard } = budget.data;
+  const { monthly_usd: limit, used_usd: used, hard, resets_at: resetsAt } = budget.data;
   return (
     <p className="row budget">
       {limit === null ? (
@@ -81,6 +85,9 @@ const BudgetBar = () => {
         <>
           <span>
             {usdText(used ?? 0)} of {usdText(limit)} this month{hard ? '; calls beyond it are refused' : ''}
+          </span>
+          <span className="muted">
+            It begins anew on <time dateTime={resetsAt}>{dayOf(resetsAt)}</time> at 0:00 UTC.
           </span>
           <meter
             aria-label="Budget used"
@@ -101,19 +108,75 @@ const BudgetBar = () => {
   );
 };
 
-/** The days as bars of their cost, or of their requests where nothing has a price. */
-const Days = ({ days }: { readonly days: Usage['by_day'] }) => {
-  const most = Math.max(1, ...days.map(({ cost_nano_usd: cost }) => cost));
+/** The parts by which lines of the table differ; those that it leaves out are added up. */
+const views = {
+  day: { text: 'day', parts: ['day'] },
+  model: { text: 'model', parts: ['model'] },
+  key: { text: 'key', parts: ['key'] },
+  all: { text: 'day, model and key', parts: ['day', 'model', 'key'] },
+} as const;
+type View = keyof typeof views;
+type Part = (typeof views)['all']['parts'][number];
+
+const partNames: Readonly<Record<Part, string>> = { day: 'Day', model: 'Model', key: 'Key' };
+
+interface Sums {
+  readonly requests: number;
+  readonly failed: number;
+  readonly prompt: number;
+  readonly completion: number;
+  readonly cost: number;
+}
+
+interface Line extends Sums {
+  readonly names: readonly string[];
+}
+
+const sumsOf = (groups: readonly Group[]): Sums =>
+  groups.reduce<Sums>(
+    (sum, group) => ({
+      requests: sum.requests + group.requests,
+      failed: sum.failed + group.failed,
+      prompt: sum.prompt + group.prompt_tokens,
+      completion: sum.completion + group.completion_tokens,
+      cost: sum.cost + group.cost_nano_usd,
+    }),
+    { requests: 0, failed: 0, prompt: 0, completion: 0, cost: 0 },
+  );
+
+type NameOf = (group: Group, part: Part) => string;
+
+/** The latest day first; models and keys by what they cost. */
+const linesOf = (groups: readonly Group[], view: View, nameOf: NameOf): readonly Line[] => {
+  const namesOf = (group: Group): string[] => views[view].parts.map((part) => nameOf(group, part));
+  const lines = [...Map.groupBy(groups, (group) => JSON.stringify(namesOf(group)))].map(([names, of]) => ({
+    names: JSON.parse(names) as string[],
+    ...sumsOf(of),
+  }));
+  return view === 'day' || view === 'all' ? lines : lines.toSorted((a, b) => b.cost - a.cost);
+};
+
+const UsageTable = ({ lines, view }: { readonly lines: readonly Line[]; readonly view: View }) => {
+  const most = Math.max(1, ...lines.map(({ cost }) => cost));
+  const columns = views[view].parts.map((part) => partNames[part]);
   return (
-    <Table caption="By day" columns={['Day', 'Requests', 'Tokens', 'Cost', '']}>
-      {days.map(({ day, requests, tokens, cost_nano_usd: cost }) => (
-        <tr key={day}>
-          <td>{day}</td>
+    <Table caption={`By ${views[view].text}`} columns={[...columns, 'Requests', 'Failed', 'Tokens', 'Cost', '']}>
+      {lines.map(({ names, requests, failed, prompt, completion, cost }) => (
+        <tr key={names.join('\n')}>
+          {names.map((name, place) => (
+            // oxlint-disable-next-line react/no-array-index-key -- the columns never change their places
+            <td key={place}>
+              <bdi>{name}</bdi>
+            </td>
+          ))}
           <td>{countText(requests)}</td>
-          <td>{countText(tokens)}</td>
+          <td className={failed > 0 ? 'bad' : undefined}>{countText(failed)}</td>
+          <td>
+            {countText(prompt)} + {countText(completion)}
+          </td>
           <td>{nanoUsdText(cost)}</td>
           <td>
-            <progress aria-label={`Cost of ${day}`} value={cost} max={most} />
+            <progress aria-label={`Cost of ${names.join(', ')}`} value={cost} max={most} />
           </td>
         </tr>
       ))}
@@ -121,127 +184,137 @@ const Days = ({ days }: { readonly days: Usage['by_day'] }) => {
   );
 };
 
-const matches = ({ status, model, provider }: Logged, wanted: string, text: string): boolean =>
-  (wanted === '' || status === wanted) && `${provider}/${model}`.toLowerCase().includes(text.toLowerCase());
+const Totals = ({ requests, failed, prompt, completion, cost }: Sums) => (
+  <dl className="figures">
+    <div>
+      <dt>Requests</dt>
+      <dd>{countText(requests)}</dd>
+    </div>
+    <div>
+      <dt>Failed</dt>
+      <dd>{countText(failed)}</dd>
+    </div>
+    <div>
+      <dt>Tokens</dt>
+      <dd>{countText(prompt + completion)}</dd>
+    </div>
+    <div>
+      <dt>Cost</dt>
+      <dd>{nanoUsdText(cost)}</dd>
+    </div>
+  </dl>
+);
 
-const statuses = ['success', 'error', 'incomplete', 'client_closed'] as const;
+const csvColumns = [
+  'day',
+  'provider',
+  'model',
+  'api_key_id',
+  'key',
+  'requests',
+  'failed',
+  'prompt_tokens',
+  'completion_tokens',
+  'cost_usd',
+];
 
-/** The latest calls, by status and model. */
-const Calls = ({ calls }: { readonly calls: readonly Logged[] }) => {
-  const [search, setSearch] = useSearch();
-  const [status, text] = [search.get('status') ?? '', search.get('q') ?? ''];
-  const set = (name: string, value: string): void =>
-    setSearch((known) => {
-      if (value === '') known.delete(name);
-      else known.set(name, value);
-      return known;
-    });
-  const shown = calls.filter((one) => matches(one, status, text));
+const csvText = (groups: readonly Group[], nameOf: NameOf): string =>
+  csvOf(
+    csvColumns,
+    groups.map((group) => [
+      group.day,
+      group.provider,
+      group.model,
+      group.api_key_id,
+      nameOf(group, 'key'),
+      group.requests,
+      group.failed,
+      group.prompt_tokens,
+      group.completion_tokens,
+      group.cost_nano_usd / 1e9,
+    ]),
+  );
+
+const spans = ['7', '30', '90', '365'] as const;
+const viewNames = Object.keys(views) as View[];
+
+const useGroups = (days: string, { provider, model }: ModelName, key: string) => {
+  const { project } = useProject();
+  const query = {
+    days: Number(days),
+    ...(provider !== undefined && { provider }),
+    ...(model !== undefined && { model }),
+    ...(key !== '' && { api_key_id: key }),
+  };
+  return useQuery({
+    queryKey: ['ai-usage', project.id, query],
+    queryFn: () => call('GET /projects/{project_id}/ai/usage/groups', { params: { project_id: project.id }, query }),
+    placeholderData: (present) => present,
+  });
+};
+
+/** The cost of calls of models, by day, model and key. */
+export const AiUsage = () => {
+  const { project } = useProject();
+  const filters = useFilters();
+  const keys = useKeys();
+  const view = oneOf(viewNames, filters.get('by')) ?? 'day';
+  const days = oneOf(spans, filters.get('days')) ?? '30';
+  const model = { provider: filters.get('provider') || undefined, model: filters.get('model') || undefined };
+  const usage = useGroups(days, model, filters.get('key'));
+  const groups = usage.data?.groups ?? [];
+  const nameOf: NameOf = (group, part) =>
+    part === 'day'
+      ? group.day
+      : part === 'model'
+        ? `${group.provider}/${group.model}`
+        : keyNameOf(group.api_key_id, keys.data);
   return (
     <>
-      <h2>Latest calls</h2>
+      <BudgetBar />
       <div className="row">
         <label className="inline">
-          Status
-          <select value={status} onChange={({ target }) => set('status', target.value)}>
-            <option value="">any</option>
-            {statuses.map((each) => (
-              <option key={each}>{each}</option>
+          By
+          <select value={view} onChange={({ target }) => filters.set({ by: target.value })}>
+            {viewNames.map((each) => (
+              <option key={each} value={each}>
+                {views[each].text}
+              </option>
             ))}
           </select>
         </label>
         <label className="inline">
-          Model
-          <input value={text} onChange={({ target }) => set('q', target.value)} placeholder="part of its name" />
+          Days
+          <select value={days} onChange={({ target }) => filters.set({ days: target.value })}>
+            {spans.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
         </label>
-        <span className="muted">
-          {shown.length} of the latest {calls.length}
-        </span>
-      </div>
-      <Table
-        caption="Latest calls"
-        isCaptionHidden
-        columns={['Time', 'Kind', 'Model', 'Status', 'Tokens', 'Cost', 'First word', 'Whole', 'Request']}
-      >
-        {shown.map((one) => (
-          <tr key={one.id}>
-            <td>{whenOf(one.created_at)}</td>
-            <td>{one.kind}</td>
-            <td>
-              {one.provider}/{one.model}
-            </td>
-            <td className={one.status === 'success' ? 'good' : 'bad'}>{one.error_code ?? one.status}</td>
-            <td>{one.prompt_tokens === null ? '–' : `${one.prompt_tokens} + ${one.completion_tokens ?? 0}`}</td>
-            <td>{nanoUsdText(one.cost_nano_usd)}</td>
-            <td>{one.ttft_ms === null ? '–' : `${one.ttft_ms} ms`}</td>
-            <td>{one.latency_ms === null ? '–' : `${one.latency_ms} ms`}</td>
-            <td>
-              <code>{one.request_id}</code>
-            </td>
-          </tr>
-        ))}
-      </Table>
-    </>
-  );
-};
-
-/** The cost of calls to models, by day, provider and call. */
-export const AiUsage = () => {
-  const { project } = useProject();
-  const [search, setSearch] = useSearch();
-  const days = Number(search.get('days') ?? 30);
-  const usage = useQuery({
-    queryKey: ['ai-usage', project.id, days],
-    queryFn: () => call('GET /projects/{project_id}/ai/usage', { params: { project_id: project.id }, query: { days } }),
-  });
-  return (
-    <>
-      <BudgetBar />
-      <label className="inline">
-        Days
-        <select
-          value={String(days)}
-          onChange={({ target }) =>
-            setSearch((known) => {
-              known.set('days', target.value);
-              return known;
-            })
-          }
+        <ModelFilter filters={filters} models={groups} />
+        <KeyFilter filters={filters} keys={keys.data} />
+        <button
+          type="button"
+          disabled={groups.length === 0}
+          onClick={() => saveFile(`ai-usage-${project.ref}.csv`, [csvText(groups, nameOf)], 'text/csv')}
         >
-          {[7, 30, 90].map((each) => (
-            <option key={each}>{each}</option>
-          ))}
-        </select>
-      </label>
+          Download as CSV
+        </button>
+      </div>
       {usage.error && <Failure error={usage.error} onRetry={() => void usage.refetch()} />}
       {usage.data && (
         <>
-          <dl className="figures">
-            <div>
-              <dt>Requests</dt>
-              <dd>{countText(usage.data.total_requests)}</dd>
-            </div>
-            <div>
-              <dt>Tokens</dt>
-              <dd>{countText(usage.data.total_tokens.prompt + usage.data.total_tokens.completion)}</dd>
-            </div>
-            <div>
-              <dt>Cost</dt>
-              <dd>{nanoUsdText(usage.data.total_cost_nano_usd)}</dd>
-            </div>
-          </dl>
-          <Table caption="By provider" columns={['Provider', 'Requests', 'Tokens', 'Cost']}>
-            {Object.entries(usage.data.by_provider).map(([provider, one]) => (
-              <tr key={provider}>
-                <td>{provider}</td>
-                <td>{countText(one.requests)}</td>
-                <td>{countText(one.tokens)}</td>
-                <td>{nanoUsdText(one.cost_nano_usd)}</td>
-              </tr>
-            ))}
-          </Table>
-          <Days days={usage.data.by_day.filter(({ requests }) => requests > 0)} />
-          <Calls calls={usage.data.recent_logs} />
+          <Totals {...sumsOf(groups)} />
+          {usage.data.is_cut && (
+            <p className="bad" role="alert">
+              There is more than one answer holds: choose fewer days, a model or a key.
+            </p>
+          )}
+          {groups.length === 0 ? (
+            <p className="empty">No model was called in this time.</p>
+          ) : (
+            <UsageTable lines={linesOf(groups, view, nameOf)} view={view} />
+          )}
         </>
       )}
     </>
