@@ -2,13 +2,14 @@ import { z } from 'zod';
 import { requireCaptcha } from '#domain/end-users/captcha.ts';
 import type { SignInCall } from '#domain/end-users/end-users.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
-import { ownClientId } from '#domain/end-users/sessions.ts';
+import { type SignedIn, ownClientId } from '#domain/end-users/sessions.ts';
 import { challengeOf } from '#domain/end-users/flow-codes.ts';
 import type { SignedInUser } from '#domain/end-users/profile.ts';
 import { redirectFor } from '#domain/end-users/redirects.ts';
 import type { LinkTarget } from '#domain/end-users/sign-up.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { type WithKey, withKey } from './access.ts';
+import { authSessionOf } from '#api/shapes/auth.ts';
 import { networkOf } from './address.ts';
 import type { BaseCall, Call } from './call.ts';
 import { restUrl } from './http/rest-url.ts';
@@ -42,6 +43,12 @@ export const signInCallOf = (
   urls: { issuer: `${call.baseUrl}/oauth/${project.id}`, audience: restUrl(project.ref, call) },
   origin: { ip: call.ip, network: networkOf(call.ip), userAgent: call.userAgent },
 });
+
+/** The tokens of a sign-in; the log of the project says whose it is. */
+export const sessionFor = (call: AuthCall, signedIn: SignedIn): ReturnType<typeof authSessionOf> => {
+  call.noteLine({ user_id: signedIn.user.id });
+  return authSessionOf(signedIn);
+};
 
 export const refusePhone = (phone: string | null | undefined): void => {
   if (!phone) return;

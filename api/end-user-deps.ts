@@ -40,7 +40,8 @@ const claimsRunner =
     });
     const { outcome } = await jobs.run(request, claimsWaitMs);
     if (outcome === null) return undefined;
-    if (outcome.result === null || outcome.error !== null) throw new Error(outcome.error?.code ?? 'no result');
+    if (outcome.error !== null) throw new Error(outcome.error.message);
+    if (outcome.result === null) throw new Error('The function has no result.');
     return functionInvoke.result.parse(JSON.parse(outcome.result)).result;
   };
 

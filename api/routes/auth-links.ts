@@ -5,15 +5,7 @@ import { type UsedLink, takeCode, takeLink } from '#domain/end-users/links.ts';
 import type { MailOrder } from '#domain/end-users/mails.ts';
 import { signInByLink } from '#domain/end-users/sign-in.ts';
 import { requireAddress, requireStorable } from '#domain/end-users/sign-up.ts';
-import {
-  authSession,
-  authSessionOf,
-  otpBody,
-  recoverBody,
-  redirectQuery,
-  resendBody,
-  verifyBody,
-} from '#api/shapes/auth.ts';
+import { authSession, otpBody, recoverBody, redirectQuery, resendBody, verifyBody } from '#api/shapes/auth.ts';
 import {
   type AuthCall,
   authCommon,
@@ -21,6 +13,7 @@ import {
   checkCaptcha,
   refusePhone,
   required,
+  sessionFor,
   signInCallOf,
   targetOf,
 } from '../auth-call.ts';
@@ -125,7 +118,7 @@ export const authLinkEndpoints: readonly Endpoint[] = [
     handle: async ({ body }, call) => {
       const used = await use(call, body);
       if (!used.isDone) return halfDone;
-      return authSessionOf(await signInByLink(call.deps.endUsers, signInCallOf(call, call.project), used));
+      return sessionFor(call, await signInByLink(call.deps.endUsers, signInCallOf(call, call.project), used));
     },
   }),
 ];

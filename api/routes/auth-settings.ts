@@ -1,19 +1,23 @@
 import { z } from 'zod';
+import { tryClaimsFor } from '#domain/end-users/administration.ts';
+import { tryBreachedPasswords } from '#domain/end-users/breached-passwords.ts';
+import { sealCaptchaSecret, tryCaptcha } from '#domain/end-users/captcha.ts';
 import { faultOfRedirect } from '#domain/end-users/redirects.ts';
-import { sealCaptchaSecret } from '#domain/end-users/captcha.ts';
 import { isMasked, maskSecret } from '#domain/integrations/config.ts';
 import {
-  type AuthSettings,
   type CaptchaSettings,
+  type VersionedAuthSettings,
   captchaProviders,
   changeAuthSettings,
   readAuthSettings,
 } from '#domain/end-users/settings.ts';
+import type { Tried } from '#domain/end-users/trials.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { inProject } from '../access.ts';
 import type { BaseCall, ProjectCall } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, namedObject, text } from '../fields.ts';
+import { expectedOf } from '../http/if-match.ts';
 
 const area = 'auth';
 const path = '/projects/{project_id}/auth/settings';
@@ -50,8 +54,16 @@ const verifyUrl = text(2048, 1)
   .refine((given) => /^https?:$/.test(URL.parse(given)?.protocol ?? ''), { error: 'must be a web address' })
   .nullable()
   .describe('Another service that answers in the same form.');
-const captchaChange = z
-  .strictObject({ provider: captchaProvider, secret: text(500, 1), verify_url: verifyUrl.default(null) })
+const siteKey = text(200, 1)
+  .nullable()
+  .describe('The public key, which your application shows to the provider; `auth/v1/settings` answers it.');
+const captchaGiven = z.strictObject({
+  provider: captchaProvider,
+  secret: text(500, 1),
+  site_key: siteKey.default(null),
+  verify_url: verifyUrl.default(null),
+});
+const captchaChange = captchaGiven
   .nullable()
   .describe('Asked for at sign-up, at sign-in with a password and for mails below auth/v1; null: nothing is.');
 const claimsFunction = id
@@ -84,9 +96,17 @@ const settings = namedObject('AuthSettings', {
   anonymous,
   mfa,
   custom_claims_function_id: claimsFunction,
-  captcha: z.object({ provider: captchaProvider, secret: z.string(), verify_url: verifyUrl }).nullable(),
+  captcha: z
+    .object({
+      provider: captchaProvider,
+      secret: z.string().describe('Masked.'),
+      site_key: siteKey,
+      verify_url: verifyUrl,
+    })
+    .nullable(),
   branding: z.object({ logo_url: logo, color }),
   session: z.object({ idle_s: idle, absolute_s: absolute, single }),
+  version: z.int().describe('Rises with each change. If-Match names it.'),
 });
 
 const change = z.strictObject({
@@ -106,11 +126,12 @@ const change = z.strictObject({
     .optional(),
 });
 
-const shown = (of: AuthSettings): z.output<typeof settings> => ({
+const shown = (of: VersionedAuthSettings): z.output<typeof settings> => ({
   ...of,
   captcha: of.captcha && {
     provider: of.captcha.provider,
     secret: of.captcha.masked_secret,
+    site_key: of.captcha.site_key ?? null,
     verify_url: of.captcha.verify_url,
   },
   redirect_allow_list: [...of.redirect_allow_list],
@@ -120,11 +141,12 @@ const shown = (of: AuthSettings): z.output<typeof settings> => ({
 const requireFunction = async (
   { deps, db, project }: BaseCall & ProjectCall,
   functionId: string | null | undefined,
+  at = 'custom_claims_function_id',
 ): Promise<void> => {
   if (!functionId) return;
   await deps.functionVersions.read(db, project.id, { id: functionId }).catch((cause: unknown) => {
     throw new ServiceError('validation_failed', 'The body is not valid.', {
-      details: [{ path: 'custom_claims_function_id', message: 'must be a function of the project' }],
+      details: [{ path: at, message: 'must be a function of the project' }],
       cause,
     });
   });
@@ -133,22 +155,26 @@ const requireFunction = async (
 /** A secret that is sent back as an answer showed it stays. @throws {ServiceError} `validation_failed` */
 const captchaOf = async (
   { deps, db, project }: BaseCall & ProjectCall,
-  given: z.output<typeof captchaChange> | undefined,
-): Promise<{ readonly captcha?: CaptchaSettings | null }> => {
-  if (given === undefined || given === null) return given === null ? { captcha: null } : {};
-  const { secret, ...rest } = given;
+  { secret, ...rest }: z.output<typeof captchaGiven>,
+): Promise<CaptchaSettings> => {
   if (!isMasked(secret)) {
     const secretSealed = sealCaptchaSecret(deps.endUsers, project, secret);
-    return { captcha: { ...rest, secret_sealed: secretSealed, masked_secret: maskSecret(secret) } };
+    return { ...rest, secret_sealed: secretSealed, masked_secret: maskSecret(secret) };
   }
   const { captcha: present } = await readAuthSettings(db, project.id);
-  if (present?.masked_secret === secret && present.verify_url === rest.verify_url) {
-    return { captcha: { ...present, ...rest } };
-  }
+  if (present?.masked_secret === secret && present.verify_url === rest.verify_url) return { ...present, ...rest };
   throw new ServiceError('validation_failed', 'The body is not valid.', {
     details: [{ path: 'captcha.secret', message: 'is masked, and there is no such value to keep' }],
   });
 };
+
+const tried = namedObject('ServiceTrial', {
+  ok: z.boolean(),
+  latency_ms: z.int(),
+  error: z.string().nullable().describe('In words; null when it is ok.'),
+});
+
+const shownTrial = ({ ok, latencyMs, error }: Tried): z.output<typeof tried> => ({ ok, latency_ms: latencyMs, error });
 
 /** How a project's users sign in (contract, section 9). */
 export const authSettingsEndpoints: readonly Endpoint[] = [
@@ -166,7 +192,7 @@ export const authSettingsEndpoints: readonly Endpoint[] = [
     method: 'patch',
     path,
     area,
-    summary: 'Change how the project’s users sign in; what is left out stays',
+    summary: 'Change how the project’s users sign in; what is left out stays. If-Match names the version',
     access: inProject('admin'),
     params,
     body: change,
@@ -175,9 +201,58 @@ export const authSettingsEndpoints: readonly Endpoint[] = [
       call.afterCommit(() => call.deps.projectChanged(call.project.id));
       await requireFunction(call, body.custom_claims_function_id);
       const { captcha, ...rest } = body;
-      return shown(
-        await changeAuthSettings(call.db, call.project.id, { ...rest, ...(await captchaOf(call, captcha)) }),
-      );
+      const sealed = captcha ? await captchaOf(call, captcha) : captcha;
+      return shown(await changeAuthSettings(call.db, call.project.id, { ...rest, captcha: sealed }, expectedOf(call)));
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/captcha/test`,
+    area,
+    summary: 'Ask a captcha service whether it knows the secret; a masked secret is the one that is kept',
+    access: inProject('admin'),
+    params,
+    body: z.strictObject({ captcha: captchaGiven }),
+    transaction: 'none',
+    response: tried,
+    handle: async ({ body }, call) =>
+      shownTrial(await tryCaptcha(call.deps.endUsers, call.project, await captchaOf(call, body.captcha))),
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/breached-passwords/test`,
+    area,
+    summary: 'Ask a list of breached passwords for one that every list has',
+    access: inProject('admin'),
+    params,
+    body: z.strictObject({ url: listUrl }),
+    transaction: 'none',
+    response: tried,
+    handle: async ({ body }, { deps }) => shownTrial(await tryBreachedPasswords(deps.endUsers, body)),
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/claims/test`,
+    area,
+    summary: 'The claims that a function of the project makes for a user; it runs once, and nobody signs in',
+    access: inProject('developer'),
+    params,
+    body: z.strictObject({ function_id: id, user_id: id }),
+    transaction: 'none',
+    response: z.object({
+      claims: z
+        .record(z.string(), z.unknown())
+        .nullable()
+        .describe('Of an access token; null: the sign-in would be refused.'),
+      ignored: z.array(z.string()).describe('Claims that the function answered, and only the platform sets.'),
+      duration_ms: z.int(),
+      error: z.string().nullable(),
+    }),
+    handle: async ({ body }, call) => {
+      await requireFunction(call, body.function_id, 'function_id');
+      const order = { userId: body.user_id, functionId: body.function_id };
+      const { durationMs, ignored, ...found } = await tryClaimsFor(call.deps.endUsers, call.project, order);
+      return { ...found, ignored: [...ignored], duration_ms: durationMs };
     },
   }),
 ];

@@ -4,12 +4,12 @@ import { AuthError } from '#domain/end-users/errors.ts';
 import { exchangeFlowCode } from '#domain/end-users/flow-codes.ts';
 import { requestReauthentication, updateProfile, userOfSession } from '#domain/end-users/profile.ts';
 import { endSession, endSessions, refreshSession } from '#domain/end-users/sessions.ts';
+import { captchaProviders } from '#domain/end-users/settings.ts';
 import { signInWithPassword } from '#domain/end-users/sign-in.ts';
 import { listProviders } from '#domain/upstream/providers.ts';
 import { signUp } from '#domain/end-users/sign-up.ts';
 import {
   authSession,
-  authSessionOf,
   authUser,
   authUserOf,
   redirectQuery,
@@ -26,6 +26,7 @@ import {
   checkCaptcha,
   refusePhone,
   required,
+  sessionFor,
   signInCallOf,
   targetOf,
   userOf,
@@ -71,12 +72,12 @@ export const authEndpoints: readonly Endpoint[] = [
       await checkCaptcha(call, body);
       if (!body.email) {
         const by = signInCallOf(call, call.project);
-        return authSessionOf(await signInAnonymously(call.deps.endUsers, by, body.data ?? {}));
+        return sessionFor(call, await signInAnonymously(call.deps.endUsers, by, body.data ?? {}));
       }
       const order = { email: body.email, password: required(body.password, 'password'), data: body.data ?? {} };
       const target = await targetOf(call, query.redirect_to, body);
       const done = await signUp(call.deps.endUsers, signInCallOf(call, call.project), order, target);
-      if ('signedIn' in done) return authSessionOf(done.signedIn);
+      if ('signedIn' in done) return sessionFor(call, done.signedIn);
       call.deps.endUserMails.wake();
       return authUserOf(done.pending);
     },
@@ -94,7 +95,7 @@ export const authEndpoints: readonly Endpoint[] = [
       if (grant === undefined) {
         throw new AuthError('validation_failed', `The grant_type must be ${Object.keys(grants).join(' or ')}.`);
       }
-      return authSessionOf(await grant(call, body));
+      return sessionFor(call, await grant(call, body));
     },
   }),
   endpoint({
@@ -174,11 +175,21 @@ export const authEndpoints: readonly Endpoint[] = [
       sms_provider: z.literal(''),
       saml_enabled: z.literal(false),
       mfa_enabled: z.boolean(),
+      captcha: z
+        .object({ provider: z.enum(captchaProviders), site_key: z.string().nullable() })
+        .nullable()
+        .describe('The captcha whose answer calls bring; null: none is asked for.'),
     }),
     handle: async (_input, { db, deps, project }) => {
       const providers = await listProviders(db, project.id);
       const others = Object.fromEntries(providers.map(({ provider, enabled }) => [provider, enabled]));
-      const { signup, mfa, anonymous, confirm_email: mustConfirm } = await deps.endUsers.settings.of(project.id);
+      const {
+        signup,
+        mfa,
+        anonymous,
+        confirm_email: mustConfirm,
+        captcha,
+      } = await deps.endUsers.settings.of(project.id);
       return {
         external: { ...others, email: true, phone: false, anonymous_users: anonymous },
         disable_signup: signup !== 'open',
@@ -187,6 +198,7 @@ export const authEndpoints: readonly Endpoint[] = [
         sms_provider: '' as const,
         saml_enabled: false as const,
         mfa_enabled: mfa !== 'off',
+        captcha: captcha && { provider: captcha.provider, site_key: captcha.site_key ?? null },
       };
     },
   }),

@@ -3,12 +3,13 @@ import { noteInProject } from '#domain/audit/audit.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
+import { type TriedClaims, tryClaims } from './custom-claims.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { deleteFactor } from './factors.ts';
 import { requireStrong, sealPassword } from './passwords.ts';
 import { appMetadataOf, insertUser, requireAddress, requireRoomForUser, requireStorable } from './sign-up.ts';
-import { type SignedIn, beginImpersonation, endSessions, impersonationSeconds } from './sessions.ts';
+import { type SignedIn, beginImpersonation, claimsOf, endSessions, impersonationSeconds } from './sessions.ts';
 import {
   type EndUserAccount,
   accountColumns,
@@ -356,4 +357,20 @@ export const removeFactor = async (by: Administrator, userId: string, factorId: 
   await audited(by, { act: 'delete_factor', userId, after: { factor_id: factorId } }, () =>
     deleteFactor(deps, project.id, userId, factorId),
   );
+};
+
+/**
+ * Runs a claims function for a user as a sign-in by password would, without one.
+ * @throws {AuthError} `user_not_found`
+ */
+export const tryClaimsFor = async (
+  deps: EndUserDeps,
+  project: Project,
+  { userId, functionId }: { readonly userId: string; readonly functionId: string },
+): Promise<TriedClaims> => {
+  const user = await requireUser(deps, project.id, userId);
+  const amr = [{ method: 'password' as const, timestamp: Math.floor(Date.now() / 1000) }];
+  const claims = claimsOf(user, { id: newId(), aal: 1, amr });
+  const tried = await tryClaims(deps, { project, functionId, user, claims });
+  return { ...tried, claims: tried.claims && { sub: user.id, role: 'authenticated', ...tried.claims } };
 };

@@ -3,6 +3,7 @@ import { ServiceError } from '#lib/errors.ts';
 import type { EndUserDeps } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import type { CaptchaProvider, CaptchaSettings } from './settings.ts';
+import { type Tried, tryService } from './trials.ts';
 
 type CaptchaProject = Pick<Project, 'id' | 'data_key'>;
 
@@ -26,23 +27,42 @@ const refused = (): AuthError =>
     hint: 'Send its answer as captchaToken in the options of the call.',
   });
 
-const ask = async (
-  deps: EndUserDeps,
+/** The captcha service answered something that is no answer of one. */
+class UnusableAnswer extends Error {}
+
+interface Verification {
+  readonly isRight: boolean;
+  /** The codes by which the service says what was wrong. */
+  readonly codes: readonly string[];
+}
+
+const verificationIn = (text: string): Verification => {
+  const answer: unknown = JSON.parse(text);
+  if (typeof answer !== 'object' || answer === null) throw new UnusableAnswer('It answered no object.');
+  const { success, 'error-codes': codes } = answer as { readonly success?: unknown; readonly 'error-codes'?: unknown };
+  return {
+    isRight: success === true,
+    codes: Array.isArray(codes) ? codes.filter((code) => typeof code === 'string') : [],
+  };
+};
+
+const verify = async (
+  deps: Pick<EndUserDeps, 'sealer' | 'egress'>,
   project: CaptchaProject,
   captcha: CaptchaSettings,
-  { token, ip }: { readonly token: string; readonly ip: string },
-): Promise<boolean> => {
+  form: Readonly<Record<string, string>>,
+): Promise<Verification> => {
   const secret = deps.sealer(project).open(aboutSecret, Buffer.from(captcha.secret_sealed, 'base64'));
   const { status, body } = await deps.egress.fetch(captcha.verify_url ?? addresses[captcha.provider], {
     for: 'platform',
     method: 'POST',
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ secret, response: token, remoteip: ip }).toString(),
+    body: new URLSearchParams({ secret, ...form }).toString(),
     timeoutMs,
     maxBytes,
   });
-  if (status !== 200) throw new Error(`the captcha service answered ${status}`);
-  return (JSON.parse(body.toString()) as { success?: unknown }).success === true;
+  if (status !== 200) throw new UnusableAnswer(`It answered ${status}.`);
+  return verificationIn(body.toString());
 };
 
 /**
@@ -59,8 +79,36 @@ export const requireCaptcha = async (
   if (captcha === null) return;
   const { token, ip } = given;
   if (!token || token.length > maxTokenLength) throw refused();
-  const isRight = await ask(deps, project, captcha, { token, ip }).catch((cause: unknown) => {
-    throw new ServiceError('dependency_unavailable', 'The captcha could not be checked. Try again shortly.', { cause });
-  });
+  const { isRight } = await verify(deps, project, captcha, { response: token, remoteip: ip }).catch(
+    (cause: unknown) => {
+      throw new ServiceError('dependency_unavailable', 'The captcha could not be checked. Try again shortly.', {
+        cause,
+      });
+    },
+  );
   if (!isRight) throw refused();
 };
+
+/** Stands for the answer of a person: a service that knows the secret refuses this, and not the secret. */
+const noAnswer = 'plinth-test';
+
+const aboutTheSecret = /secret/;
+
+const faultOfTrial = ({ isRight, codes }: Verification): string | null => {
+  const code = isRight ? undefined : codes.find((one) => aboutTheSecret.test(one));
+  return code === undefined ? null : `It does not know the secret (${code.slice(0, 100)}).`;
+};
+
+const faultOfAnswer = (error: unknown): string => {
+  if (error instanceof UnusableAnswer) return error.message;
+  if (error instanceof SyntaxError) return 'Its answer is not JSON.';
+  throw error;
+};
+
+/** Whether a captcha service can be asked, and knows the secret. */
+export const tryCaptcha = (
+  deps: Pick<EndUserDeps, 'sealer' | 'egress'>,
+  project: CaptchaProject,
+  captcha: CaptchaSettings,
+): Promise<Tried> =>
+  tryService(() => verify(deps, project, captcha, { response: noAnswer }).then(faultOfTrial, faultOfAnswer));

@@ -57,7 +57,11 @@ const lifetimeOf = ({ amr: [first], rotatedAt }: Session): number => {
 /** Names the sign-ins of `auth/v1` among those of clients. */
 export const ownClientId = 'auth/v1';
 
-const claimsOf = (user: EndUserAccount, { id, aal, amr }: Session): Record<string, unknown> => ({
+/** The claims of an access token, before a function of the project changes them. */
+export const claimsOf = (
+  user: EndUserAccount,
+  { id, aal, amr }: Pick<Session, 'id' | 'aal' | 'amr'>,
+): Record<string, unknown> => ({
   client_id: ownClientId,
   session_id: id,
   aal: `aal${aal}`,

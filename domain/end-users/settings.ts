@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
+import { requireVersion } from '#lib/versions.ts';
 
 export const captchaProviders = ['turnstile', 'hcaptcha'] as const;
 export type CaptchaProvider = (typeof captchaProviders)[number];
@@ -12,6 +13,8 @@ export interface CaptchaSettings {
   readonly secret_sealed: string;
   /** The end of the secret, as answers show it. */
   readonly masked_secret: string;
+  /** The application shows it to the provider: it is public. Null: the application knows it by itself. */
+  readonly site_key: string | null;
   /** Another service that answers in the same form; null: the provider's own. */
   readonly verify_url: string | null;
 }
@@ -97,31 +100,45 @@ const merged = (base: AuthSettings, { session, branding, ...change }: AuthSettin
   branding: withGiven(base.branding, branding),
 });
 
-export const readAuthSettings = async (db: Queryable, projectId: string): Promise<AuthSettings> => {
+/** The settings, and how often they were changed. */
+export interface VersionedAuthSettings extends AuthSettings {
+  readonly version: number;
+}
+
+export const readAuthSettings = async (db: Queryable, projectId: string): Promise<VersionedAuthSettings> => {
   const row = await maybeOne(
-    db.query<{ settings: AuthSettingsChange }>(
-      'select settings from auth_settings where project_id = $1',
+    db.query<{ settings: AuthSettingsChange; version: number }>(
+      'select settings, version from auth_settings where project_id = $1',
       [projectId],
       'auth-settings',
     ),
   );
-  return merged(defaultAuthSettings, row?.settings ?? {});
+  return { ...merged(defaultAuthSettings, row?.settings ?? {}), version: row?.version ?? 0 };
 };
 
-/** Nested settings merge. Needs a transaction. @returns the settings as they are now */
+/**
+ * Nested settings merge. Needs a transaction.
+ * @param expected the version that the settings have to have; null: any
+ * @returns the settings as they are now
+ * @throws {ServiceError} `precondition_failed`
+ */
 export const changeAuthSettings = async (
   db: Queryable,
   projectId: string,
   change: AuthSettingsChange,
-): Promise<AuthSettings> => {
+  expected: number | null,
+): Promise<VersionedAuthSettings> => {
   await db.query('select from projects where id = $1 for no key update', [projectId]);
-  const settings = merged(await readAuthSettings(db, projectId), change);
+  const { version, ...present } = await readAuthSettings(db, projectId);
+  requireVersion('The settings of sign-in have changed', version, expected);
+  const settings = merged(present, change);
   await db.query(
-    `insert into auth_settings (id, project_id, settings) values ($1, $2, $3)
-     on conflict (project_id) do update set settings = excluded.settings, updated_at = now()`,
-    [newId(), projectId, JSON.stringify(settings)],
+    `insert into auth_settings (id, project_id, settings, version) values ($1, $2, $3, $4)
+     on conflict (project_id) do update
+       set settings = excluded.settings, version = excluded.version, updated_at = now()`,
+    [newId(), projectId, JSON.stringify(settings), version + 1],
   );
-  return settings;
+  return { ...settings, version: version + 1 };
 };
 
 /** The settings of projects as every process sees them within a second of a change. */

@@ -2,6 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
+import { requireVersion } from '#lib/versions.ts';
 import type { SigningAlgorithm } from '#domain/end-users/keys.ts';
 import { LRUCache } from 'lru-cache';
 import { faultOfRedirect } from './redirect-uris.ts';
@@ -32,6 +33,8 @@ export interface ClientMetadata {
 /** A client of a project's OpenID provider, as it may be shown. */
 export interface OAuthClient extends ClientMetadata {
   readonly client_id: string;
+  /** Rises with each change, that of the secret too. */
+  readonly version: number;
   readonly created_at: Date;
   readonly updated_at: Date;
 }
@@ -40,7 +43,7 @@ export interface OAuthClient extends ClientMetadata {
 export type OAuthClientWithSecret = OAuthClient & { readonly client_secret: string | null };
 
 const columns = `id as client_id, name, application_type, redirect_uris, post_logout_redirect_uris, backchannel_logout_uri,
-  grant_types, scopes, id_token_signed_response_alg, created_at, updated_at`;
+  grant_types, scopes, id_token_signed_response_alg, version, created_at, updated_at`;
 
 /** A client, with what is compared with the secret that it shows. */
 export interface KnownClient extends OAuthClient {
@@ -220,21 +223,27 @@ export type ClientChange = {
   readonly [Name in keyof Omit<ClientMetadata, 'application_type'>]?: ClientMetadata[Name] | undefined;
 };
 
-/** Needs a transaction. @throws {ServiceError} `not_found`, `validation_failed` */
+/**
+ * Needs a transaction.
+ * @param of.expected the version that the client has to have; null: any
+ * @throws {ServiceError} `not_found`, `precondition_failed`, `validation_failed`
+ */
 export const changeClient = async (
   db: Queryable,
   projectId: string,
-  clientId: string,
+  { clientId, expected }: { readonly clientId: string; readonly expected: number | null },
   change: ClientChange,
 ): Promise<OAuthClient> => {
   const client = await lockClient(db, projectId, clientId);
+  requireVersion('The client has changed', client.version, expected);
   const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
   const metadata: ClientMetadata = { ...client, ...given };
   requireConsistent(metadata);
   return one(
     db.query<OAuthClient>(
       `update oauth_clients set name = $2, application_type = $3, redirect_uris = $4, post_logout_redirect_uris = $5,
-         backchannel_logout_uri = $6, grant_types = $7, scopes = $8, id_token_signed_response_alg = $9, updated_at = now()
+         backchannel_logout_uri = $6, grant_types = $7, scopes = $8, id_token_signed_response_alg = $9,
+         version = version + 1, updated_at = now()
        where id = $1 returning ${columns}`,
       [clientId, ...valuesOf(metadata)],
     ),
@@ -265,7 +274,7 @@ export const changeSecret = async (
   const secret = newSecret();
   const row = await one(
     db.query<OAuthClient>(
-      `update oauth_clients set secret_hash = $2, updated_at = now(),
+      `update oauth_clients set secret_hash = $2, version = version + 1, updated_at = now(),
          former_secret_hash = case when $3 > 0 then secret_hash end,
          former_secret_until = case when $3 > 0 then now() + make_interval(secs => $3) end
        where id = $1 returning ${columns}`,

@@ -61,3 +61,30 @@ test('an address that is none is refused', async (t) => {
     t.is(status, 400);
   }
 });
+
+const known = createHash('sha1').update('password').digest('hex').toUpperCase();
+
+for (const [what, { answer, error }] of Object.entries({
+  'a list that lists known passwords': { answer: { body: `${known.slice(5)}:9` }, error: null },
+  'a list that does not': { answer: { body: '0123456789012345678901234567890ABCD:5' }, error: /does not list/ },
+  'a list that fails': { answer: { status: 500 }, error: /It answered 500/ },
+})) {
+  test(`a trial of ${what} says so`, async (t) => {
+    const requests: string[] = [];
+    const list = await serve(t, (request, response) => {
+      requests.push(request.url ?? '');
+      response.writeHead('status' in answer ? answer.status : 200).end('body' in answer ? answer.body : '');
+    });
+    const of = await newProject();
+    const { status, body } = await platform().client.call(
+      'POST',
+      `/projects/${of.id}/auth/settings/breached-passwords/test`,
+      { token: developer().token, body: { url: `${list}/range/` } },
+    );
+    t.is(status, 200);
+    t.is(body.ok, error === null);
+    if (error === null) t.is(body.error, null);
+    else t.regex(body.error, error);
+    t.deepEqual(requests, [`/range/${known.slice(0, 5)}`]);
+  });
+}

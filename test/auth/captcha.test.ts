@@ -19,7 +19,9 @@ test.before(async () => {
       const form = new URLSearchParams(text);
       received.push(form);
       if (form.get('response') === 'broken') response.statusCode = 500;
-      response.end(JSON.stringify({ success: form.get('response') === 'a person' }));
+      const isKnown = form.get('secret') !== 'of nobody';
+      const codes = [isKnown ? 'invalid-input-response' : 'invalid-input-secret'];
+      response.end(JSON.stringify({ success: form.get('response') === 'a person', 'error-codes': codes }));
     });
   });
   service.listen(0, '127.0.0.1');
@@ -88,4 +90,33 @@ test('nobody is let in while the service cannot be asked', async (t) => {
   t.is((await ask('POST', '/signup', { body }, of)).status, 503);
   await settings(of, { captcha: { provider: 'turnstile', secret: 'x', verify_url: 'http://169.254.169.254/' } });
   t.is((await ask('POST', '/signup', { body }, of)).status, 503);
+});
+
+test('the site key is public, and the secret is not', async (t) => {
+  const { of, secret } = await guarded();
+  const captcha = { provider: 'turnstile', secret, site_key: '0x4AAA', verify_url: address };
+  t.is((await settings(of, { captcha })).body.captcha.site_key, '0x4AAA');
+  const open = await ask('GET', '/settings', {}, of);
+  t.deepEqual(open.body.captcha, { provider: 'turnstile', site_key: '0x4AAA' });
+  t.false(open.text.includes(secret));
+});
+
+test('a captcha is tried before it is saved, and after', async (t) => {
+  const { of, secret, answer } = await guarded();
+  const { client } = platform();
+  const path = `/projects/${of.id}/auth/settings/captcha/test`;
+  const tried = (captcha: object) => client.call('POST', path, { token: developer().token, body: { captcha } });
+  const kept = await tried(answer.body.captcha);
+  t.like(kept.body, { ok: true, error: null });
+  t.true(received.some((form) => form.get('secret') === secret));
+  const unknown = await tried({ provider: 'turnstile', secret: 'of nobody', verify_url: address });
+  t.like(unknown.body, { ok: false, error: 'It does not know the secret (invalid-input-secret).' });
+  for (const [url, error] of [
+    ['http://127.0.0.1:9/', /No connection/],
+    ['http://169.254.169.254/', /may not be reached/],
+  ] as const)
+    t.regex((await tried({ provider: 'hcaptcha', secret: 'x', verify_url: url })).body.error, error);
+  const masked = { ...answer.body.captcha, verify_url: `${address}/elsewhere` };
+  t.is((await tried(masked)).status, 400, 'a kept secret goes to no other address');
+  t.is((await settings(of, {})).body.captcha.secret, answer.body.captcha.secret, 'a trial saves nothing');
 });

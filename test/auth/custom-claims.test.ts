@@ -4,6 +4,7 @@ import type { TestProject } from '#test/support/client.ts';
 import { useOAuth } from '../oauth/oauth-scene.ts';
 import { newEmail, password, useAuth } from './auth-scene.ts';
 
+// One after the other: a claims function must answer within 2 s, and fifteen cold starts at once take longer.
 const scene = useOAuth(test, useAuth(test, {}));
 const { ask, developer, newProject, platform, refresh, signIn, signedUp, newClient, tokensFor, codeFor, exchange } =
   scene;
@@ -24,7 +25,7 @@ const withFunction = async (code: string) => {
 const adds = `export const handler = ({ user, claims }) =>
   ({ claims: { ...claims, team: user.user_metadata.team ?? 'none', role: 'service_role', sub: 'root', aal: 'aal2' } });`;
 
-test('a function of the project adds claims, and cannot set those that the platform sets', async (t) => {
+test.serial('a function of the project adds claims, and cannot set those that the platform sets', async (t) => {
   const { of, session } = await withFunction(adds);
   const { status, body } = await signIn(session.user.email, password, of);
   t.is(status, 200);
@@ -35,7 +36,7 @@ test('a function of the project adds claims, and cannot set those that the platf
   t.is((await ask('GET', '/user', { token: body.access_token }, of)).status, 200);
 });
 
-test('claims that the function leaves out are left out', async (t) => {
+test.serial('claims that the function leaves out are left out', async (t) => {
   const { of, session } = await withFunction(`export const handler = () => ({ claims: { plan: 'gold' } });`);
   const claims = decodeJwt((await signIn(session.user.email, password, of)).body.access_token);
   t.is(claims['plan'], 'gold');
@@ -50,7 +51,7 @@ for (const [what, code] of Object.entries({
   'answers far too much': `export const handler = () => ({ claims: { much: 'x'.repeat(100000) } });`,
   'takes too long': `export const handler = () => new Promise((resolve) => setTimeout(resolve, 20000));`,
 })) {
-  test(`a function that ${what} refuses the sign-in, and begins none`, async (t) => {
+  test.serial(`a function that ${what} refuses the sign-in, and begins none`, async (t) => {
     const { of, session } = await withFunction(code);
     const { status, body } = await signIn(session.user.email, password, of);
     t.true(status >= 400 && status < 500, JSON.stringify(body));
@@ -62,7 +63,7 @@ for (const [what, code] of Object.entries({
   });
 }
 
-test('a function of another project, and one that is deleted, are refused', async (t) => {
+test.serial('a function of another project, and one that is deleted, are refused', async (t) => {
   const { of, session, fn } = await withFunction(adds);
   const other = await newProject();
   t.is((await settings(other, { custom_claims_function_id: fn.id })).status, 400);
@@ -71,7 +72,7 @@ test('a function of another project, and one that is deleted, are refused', asyn
   t.is((await signIn(session.user.email, password, of)).status, 422);
 });
 
-test('claims that are too large for a header are refused, for clients, too', async (t) => {
+test.serial('claims that are too large for a header are refused, for clients, too', async (t) => {
   const { of, session } = await withFunction(`export const handler = () => ({ claims: { much: 'x'.repeat(10000) } });`);
   t.is((await signIn(session.user.email, password, of)).body.code, 'validation_failed');
   const client = await newClient({}, of);
@@ -79,7 +80,7 @@ test('claims that are too large for a header are refused, for clients, too', asy
   t.is((await exchange(client, { code, verifier }, {}, of)).status, 400);
 });
 
-test('tokens of clients get their claims from it, too', async (t) => {
+test.serial('tokens of clients get their claims from it, too', async (t) => {
   const { of, session } = await withFunction(adds);
   const client = await newClient({}, of);
   const tokens = await tokensFor(client, session.user.email, {}, of);
@@ -91,3 +92,46 @@ test('tokens of clients get their claims from it, too', async (t) => {
   t.deepEqual([refused.status, refused.body.error], [400, 'access_denied']);
   t.is((await signIn(newEmail(), password, of)).status, 400);
 });
+
+test.serial('a function is tried for a user: what it may not set is named, and nobody signs in', async (t) => {
+  const { of, session, fn } = await withFunction(adds);
+  await settings(of, { custom_claims_function_id: null });
+  const { client } = platform();
+  const path = `/projects/${of.id}/auth/settings/claims/test`;
+  const tried = (body: object) => client.call('POST', path, { token: developer().token, body });
+  const { status, body, text } = await tried({ function_id: fn.id, user_id: session.user.id });
+  t.is(status, 200, text);
+  t.like(body.claims, { team: 'none', role: 'authenticated', sub: session.user.id, aal: 'aal1' });
+  t.deepEqual(body.ignored.toSorted(), ['aal', 'role', 'sub']);
+  t.is(body.error, null);
+  const sessions = `/projects/${of.id}/users/${session.user.id}/sessions`;
+  t.is((await client.call('GET', sessions, { token: developer().token })).body.sessions.length, 1);
+  const none = crypto.randomUUID();
+  t.is((await tried({ function_id: none, user_id: session.user.id })).body.details[0].path, 'function_id');
+  t.is((await tried({ function_id: fn.id, user_id: none })).status, 404);
+});
+
+for (const [what, { code, error }] of Object.entries({
+  throws: { code: `export const handler = () => { throw new Error('no team'); };`, error: /failed.*no team/ },
+  'answers nothing': { code: `export const handler = () => null;`, error: /did not answer claims/ },
+  'takes too long': {
+    code: `export const handler = () => new Promise((resolve) => setTimeout(resolve, 20000));`,
+    error: /took too long/,
+  },
+  'answers too much': {
+    code: `export const handler = () => ({ claims: { much: 'x'.repeat(10000) } });`,
+    error: /too large/,
+  },
+})) {
+  test.serial(`a trial of a function that ${what} says that it would keep users out`, async (t) => {
+    const { of, session, fn } = await withFunction(code);
+    const { status, body, text } = await platform().client.call(
+      'POST',
+      `/projects/${of.id}/auth/settings/claims/test`,
+      { token: developer().token, body: { function_id: fn.id, user_id: session.user.id } },
+    );
+    t.is(status, 200, text);
+    t.is(body.claims, null);
+    t.regex(body.error, error);
+  });
+}

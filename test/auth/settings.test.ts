@@ -30,6 +30,7 @@ test('settings begin with the defaults, and a change of one keeps the others', a
     captcha: null,
     branding: { logo_url: null, color: null },
     session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
+    version: 0,
   });
   const { status, body } = await patch({ session: { idle_s: 3600 } });
   t.is(status, 200);
@@ -90,4 +91,23 @@ test('a change is seen by the next sign-up of every process', async (t) => {
   let last = 200;
   while (last === 200 && Date.now() < deadline) last = (await signUp(other)).status;
   t.is(last, 422);
+});
+
+test('a change that is meant for another version is refused, and overwrites nothing', async (t) => {
+  const { of, get, patch } = await settingsOf();
+  const patchOf = (version: number, body: object) =>
+    platform().client.call('PATCH', `/projects/${of.id}/auth/settings`, {
+      token: developer().token,
+      headers: { 'if-match': `"${version}"` },
+      body,
+    });
+  const theirs = await patchOf(0, { password_min: 10 });
+  t.is(theirs.status, 200, theirs.text);
+  t.is(theirs.body.version, 1);
+  const mine = await patchOf(0, { password_min: 20 });
+  t.is(mine.status, 412);
+  t.is(mine.body.code, 'precondition_failed');
+  t.like((await get()).body, { password_min: 10, version: 1 });
+  t.is((await patch({ anonymous: true })).body.version, 2);
+  t.is((await patchOf(2, { password_min: 20 })).body.version, 3);
 });

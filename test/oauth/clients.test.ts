@@ -207,3 +207,18 @@ test('keys are rotated with an overlap: what was signed before is good until the
   t.is(listed.body.keys.length, 12);
   t.false(listed.text.includes('"d"'));
 });
+
+test('a change that is meant for another version of a client is refused, and overwrites nothing', async (t) => {
+  const made = await manage('POST', '', { name: 'first', redirect_uris: [redirectUri] });
+  t.is(made.body.version, 1);
+  const change = (version: number, name: string) =>
+    platform().client.call('PATCH', `/projects/${project().id}/oauth/clients/${made.body.client_id}`, {
+      token: developer().token,
+      headers: { 'if-match': `"${version}"` },
+      body: { name },
+    });
+  t.like((await change(1, 'theirs')).body, { name: 'theirs', version: 2 });
+  t.is((await change(1, 'mine')).body.code, 'precondition_failed');
+  t.is((await manage('GET', `/${made.body.client_id}`)).body.name, 'theirs');
+  t.is((await manage('POST', `/${made.body.client_id}/secret`, {})).body.version, 3);
+});

@@ -8,6 +8,7 @@ import type { Operations } from '../../client/types.ts';
 import { Copyable } from '../../components/copyable.tsx';
 import { Confirm, Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
+import { Field } from '../../components/field.tsx';
 import { Table } from '../../components/table.tsx';
 
 type Provider = Operations['GET /projects/{project_id}/auth/providers']['answer']['providers'][number];
@@ -19,43 +20,76 @@ interface PutProps {
   readonly onClose: () => void;
 }
 
-const Fields = ({ provider }: Pick<PutProps, 'provider'>) => (
+interface FieldsProps {
+  readonly provider: Provider | null;
+  readonly error: unknown;
+}
+
+const fields = ['provider', 'client_id', 'client_secret', 'issuer', 'scopes'];
+
+const ClientFields = ({ provider, error }: FieldsProps) => (
+  <>
+    <Field label="Client id" at="client_id" error={error}>
+      {(given) => (
+        <input
+          {...given}
+          name="client_id"
+          required
+          maxLength={500}
+          defaultValue={provider?.client_id}
+          autoComplete="off"
+        />
+      )}
+    </Field>
+    <Field label="Client secret" at="client_secret" error={error}>
+      {(given) => (
+        <input
+          {...given}
+          name="client_secret"
+          required
+          maxLength={8192}
+          defaultValue={provider?.client_secret}
+          autoComplete="off"
+          spellCheck={false}
+        />
+      )}
+    </Field>
+    <Field label="Issuer; empty: the provider’s own" at="issuer" error={error}>
+      {(given) => <input {...given} name="issuer" type="url" maxLength={2048} defaultValue={provider?.issuer ?? ''} />}
+    </Field>
+    <Field label="Scopes, separated by spaces; empty: the usual ones" at="scopes" error={error}>
+      {(given) => <input {...given} name="scopes" maxLength={500} defaultValue={provider?.scopes ?? ''} />}
+    </Field>
+  </>
+);
+
+const Fields = ({ provider, error }: FieldsProps) => (
   <>
     {provider === null && (
-      <label>
-        Provider: google, microsoft, apple, github, or a name of yours for any OpenID provider
-        <input name="provider" required pattern="[a-z][a-z0-9_\-]{0,62}" list="known-providers" autoComplete="off" />
-        <datalist id="known-providers">
-          <option value="google" />
-          <option value="microsoft" />
-          <option value="apple" />
-          <option value="github" />
-        </datalist>
-      </label>
+      <Field
+        label="Provider: google, microsoft, apple, github, or a name of yours for any OpenID provider"
+        at="provider"
+        error={error}
+      >
+        {(given) => (
+          <input
+            {...given}
+            name="provider"
+            required
+            pattern="[a-z][a-z0-9_\-]{0,62}"
+            list="known-providers"
+            autoComplete="off"
+          />
+        )}
+      </Field>
     )}
-    <label>
-      Client id
-      <input name="client_id" required maxLength={500} defaultValue={provider?.client_id} autoComplete="off" />
-    </label>
-    <label>
-      Client secret
-      <input
-        name="client_secret"
-        required
-        maxLength={8192}
-        defaultValue={provider?.client_secret}
-        autoComplete="off"
-        spellCheck={false}
-      />
-    </label>
-    <label>
-      Issuer; empty: the provider’s own
-      <input name="issuer" type="url" maxLength={2048} defaultValue={provider?.issuer ?? ''} />
-    </label>
-    <label>
-      Scopes, separated by spaces; empty: the usual ones
-      <input name="scopes" maxLength={500} defaultValue={provider?.scopes ?? ''} />
-    </label>
+    <datalist id="known-providers">
+      <option value="google" />
+      <option value="microsoft" />
+      <option value="apple" />
+      <option value="github" />
+    </datalist>
+    <ClientFields provider={provider} error={error} />
     <label className="inline spaced">
       <input type="checkbox" name="link" defaultChecked={provider?.link_by_verified_email ?? false} />
       Who has the same confirmed address is the same user
@@ -94,8 +128,8 @@ const Put = ({ provider, onClose }: PutProps) => {
     <Dialog title={provider === null ? 'Sign-in with another provider' : provider.provider} onClose={onClose}>
       <form onSubmit={submit}>
         <Copyable label="Callback to register there" text={`${project.rest_url}/auth/v1/callback`} />
-        <Fields provider={provider} />
-        {put.error && <Failure error={put.error} />}
+        <Fields provider={provider} error={put.error} />
+        {put.error && <Failure error={put.error} fields={fields} />}
         <p className="row end">
           <button type="button" onClick={onClose}>
             Cancel

@@ -1,4 +1,4 @@
-import { type FormEvent, useState } from 'react';
+import type { FormEvent } from 'react';
 import { call } from '../../client/api.ts';
 import { useChange } from '../../client/change.ts';
 import { useDraft } from '../../client/draft.ts';
@@ -36,23 +36,17 @@ const One = ({
   const { project } = useProject();
   const saved = JSON.stringify(user[kind], null, 2);
   const draft = useDraft(`${user.id}:${kind}`, saved);
-  const [fault, setFault] = useState<unknown>(null);
   const save = useChange(
-    (change: Json) =>
+    async (text: string) =>
       call('PATCH /projects/{project_id}/users/{uid}', {
         params: { project_id: project.id, uid: user.id },
-        body: { [kind]: change },
+        body: { [kind]: changeOf(user[kind], text) },
       }),
-    { stale: [['user', project.id, user.id]], onDone: () => draft.forget() },
+    { stale: [['user', project.id, user.id]], onRead: draft.forgetSaved },
   );
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    setFault(null);
-    try {
-      save.mutate(changeOf(user[kind], draft.text));
-    } catch (error) {
-      setFault(error);
-    }
+    save.mutate(draft.text);
   };
   if (!mayWrite)
     return (
@@ -72,7 +66,7 @@ const One = ({
           onChange={({ target }) => draft.change(target.value)}
         />
       </label>
-      {(fault ?? save.error) !== null && <Failure error={fault ?? save.error} />}
+      {save.error && <Failure error={save.error} />}
       {draft.isChanged && (
         <p className="row">
           <button type="submit" className="primary" disabled={save.isPending}>

@@ -35,7 +35,8 @@ const Sessions = ({ uid, onEnd }: { readonly uid: string; readonly onEnd: () => 
     queryKey: ['user-sessions', project.id, uid],
     queryFn: () => call('GET /projects/{project_id}/users/{uid}/sessions', { params: { project_id: project.id, uid } }),
   });
-  if (sessions.error) return <Failure error={sessions.error} onRetry={() => void sessions.refetch()} />;
+  if (sessions.data === undefined && sessions.error)
+    return <Failure error={sessions.error} onRetry={() => void sessions.refetch()} />;
   const all = sessions.data?.sessions ?? [];
   return (
     <>
