@@ -119,12 +119,14 @@ const readFlags = (given: readonly unknown[]): { flags: File['flags']; faults: F
 };
 
 const faultsBetween = ({ flags, segments }: File): Fault[] => {
-  const byKey = new Map(flags.map((flag) => [flag.key, flag]));
-  if (byKey.size < flags.length) return [{ path: 'flags', message: 'two of them have the same key' }];
+  const present = flags.filter((flag) => !flag.is_archived);
+  const byKey = new Map(present.map((flag) => [flag.key, flag]));
+  if (new Set(flags.map(({ key }) => key)).size < flags.length)
+    return [{ path: 'flags', message: 'two of them have the same key' }];
   if (new Set(segments.map(({ key }) => key)).size < segments.length)
     return [{ path: 'segments', message: 'two of them have the same key' }];
   return flags.flatMap(({ key }, index) => {
-    const message = byKey.get(key)?.prerequisites.length === 0 ? null : faultOfChain(key, byKey);
+    const message = (byKey.get(key)?.prerequisites.length ?? 0) === 0 ? null : faultOfChain(key, byKey);
     return message === null ? [] : [{ path: `flags.${index}.prerequisites`, message }];
   });
 };
@@ -157,8 +159,9 @@ const importedOf = ({
   environment,
   flags: flags.map((flag) => {
     const definition = definitionOf(flag);
-    const { name: called, flag_type, is_enabled } = definition;
-    return { key: flag.key, definition: { name: called, flag_type, is_enabled }, text: definitionText(definition) };
+    const { name: called, flag_type, is_enabled, is_archived } = definition;
+    const listed = { name: called, flag_type, is_enabled, is_archived };
+    return { key: flag.key, definition: listed, text: definitionText(definition) };
   }),
   segments: segments.map(({ key, name: called = key, conditions: some = null, keys = null }) => ({
     key,

@@ -94,11 +94,15 @@ export const flagPatch = z.strictObject({
   json_schema: fields.json_schema.optional(),
 });
 
+const archived = z.boolean().describe('Archived flags are kept, and nobody evaluates them.');
+
 /** A flag of a file. */
-export const importedFlag = z.strictObject({ key: flagKey, ...definition });
+export const importedFlag = z.strictObject({ key: flagKey, ...definition, is_archived: archived.default(false) });
 
 /** A boolean flag without a value is one that can be turned on. */
-export const definitionOf = (given: Omit<z.output<typeof newFlag>, 'environment'>): FlagDefinition => ({
+export const definitionOf = (
+  given: Omit<z.output<typeof newFlag>, 'environment'> & { readonly is_archived?: boolean },
+): FlagDefinition => ({
   name: given.name ?? given.key,
   description: given.description,
   flag_type: given.flag_type,
@@ -108,6 +112,7 @@ export const definitionOf = (given: Omit<z.output<typeof newFlag>, 'environment'
   targeting_rules: given.targeting_rules,
   prerequisites: given.prerequisites,
   json_schema: given.json_schema,
+  is_archived: given.is_archived,
 });
 
 /** The problems of a flag of a file. */
@@ -121,6 +126,7 @@ export const flag = namedObject('Flag', {
   targeting_rules: z.array(z.unknown()),
   prerequisites: z.array(z.unknown()),
   json_schema: z.unknown(),
+  is_archived: archived,
   version: z.int(),
   created_at: instant,
   updated_at: instant,
@@ -139,6 +145,7 @@ export const shownFlag = ({ definition: own, key, environment, version, created_
   ...own,
   targeting_rules: [...own.targeting_rules],
   prerequisites: [...own.prerequisites],
+  is_archived: own.is_archived === true,
   version,
   created_at,
   updated_at,
@@ -152,18 +159,39 @@ export const flagList = z.object({
   environment: environmentName.optional().describe('Left out: of all environments.'),
   q: text(100).optional().describe('A part of the key or the name.'),
   stale: z.enum(['true', 'false']).optional(),
+  archived: z
+    .enum(['true', 'false', 'all'])
+    .default('false')
+    .describe('true: archived ones only; all: these and the others.'),
   limit: wholeNumber(50, 1, 200),
   offset: wholeNumber(0, 0, 1_000_000),
 });
 
 export const context = z.record(z.string(), z.unknown()).describe('Attributes of whoever the flag is evaluated for.');
 
-export const segment = namedObject('Segment', {
+const segmentFields = {
   key: z.string(),
   name: z.string(),
   conditions: z.array(z.unknown()).nullable(),
-  keys: z.array(z.string()).nullable().describe('In lists null where there are more than 100.'),
   key_count: z.int(),
+  version: z.int().describe('Rises with each change. If-Match names it.'),
   created_at: instant,
   updated_at: instant,
+};
+const segmentKeys = z.array(z.string()).nullable();
+
+export const segmentWithoutKeys = namedObject('SegmentWithoutKeys', segmentFields);
+
+export const listedSegment = namedObject('ListedSegment', {
+  ...segmentFields,
+  keys: segmentKeys.describe('Null where there are more than 100.'),
+  flags: z.int().describe('How many flags name it, of all environments.'),
+});
+
+export const segment = namedObject('Segment', {
+  ...segmentFields,
+  used_by: z
+    .array(z.object({ key: z.string(), environment: z.string() }))
+    .describe('The first 100 flags whose rules name it. While there are any it cannot be deleted.'),
+  keys: segmentKeys,
 });
