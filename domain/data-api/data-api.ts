@@ -58,6 +58,23 @@ export interface DataDb {
   ) => Promise<T>;
 }
 
+/** The way of exports into projects' databases. */
+export interface LinesDb {
+  /**
+   * The texts of a statement that answers one for each row, however many, as they are at its beginning, in pieces of
+   * some 100 KB: the next are read when they are asked for. It holds a session until it has ended or is returned.
+   */
+  readonly lines: (caller: DataCaller, run: DataRun, request: LinesRequest) => AsyncGenerator<string, void>;
+}
+
+export interface LinesRequest {
+  readonly sql: Sql;
+  /** Stands between two texts of a piece. */
+  readonly separator: string;
+  /** The person who asks: one such reading of a project at a time. */
+  readonly userId: string;
+}
+
 /**
  * A request to a project's tables, independent of its dialect: REST and GraphQL are both parsed into it, and `sql/`
  * writes it as SQL. Names are resolved: every table, column and relationship is one of the schema.

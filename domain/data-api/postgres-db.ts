@@ -1,5 +1,5 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { hasAbandoned, noteAbandoned, refuseWhileAbandoned, stopQuery } from './stop-query.ts';
+import { hasAbandoned, noteAbandoned, refuseWhileAbandoned, whileCallerWaits } from './stop-query.ts';
 import { createLine, maxAtOnce, Effort, isHeavy, noteCourse } from './effort.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
@@ -7,14 +7,15 @@ import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipe
 import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
 import { processOf } from '#lib/postgres/wire.ts';
-import { type Disconnection, abortSignalOf } from '#lib/disconnection.ts';
-import { type TenantRole, leavesUsable, statementTimeoutSeconds } from '#lib/tenant-db.ts';
-import type { DataCaller, DataDb, DataRun, RunOne, RunRows, TextRow, Sql } from './data-api.ts';
+import { abortSignalOf } from '#lib/disconnection.ts';
+import { leavesUsable } from '#lib/tenant-db.ts';
+import type { DataCaller, DataDb, DataRun, LinesDb, RunOne, RunRows, TextRow, Sql } from './data-api.ts';
 import { CallerGone, DataError } from './errors.ts';
-import { quoteName } from './sql/sql.ts';
+import { readLines } from './lines.ts';
+import { loginOf, preludeOf } from './prelude.ts';
 
 export interface DataDbDeps {
-  readonly tenantDb: Pick<ProjectDb, 'use' | 'useAtLowPriority' | 'endSession'>;
+  readonly tenantDb: Pick<ProjectDb, 'use' | 'useAtLowPriority' | 'lease' | 'endSession'>;
   /** The version of a project's schema that requests are read by just now. */
   readonly schemaVersion: (projectId: string) => string;
   /** Left out: 32 MB, and more time than the server gives a statement. */
@@ -22,6 +23,11 @@ export interface DataDbDeps {
 }
 
 const usualBounds: WatchLimits = { maxBytes: 32 * 1024 * 1024, timeoutMs: 40_000 };
+
+const limitsOf = ({ bounds = usualBounds, schemaVersion }: DataDbDeps, projectId: string): PipelineLimits => ({
+  ...bounds,
+  schemaVersion: schemaVersion(projectId),
+});
 
 /** No `Refusal` and no error of the server: the connection is closed. */
 class SessionSpoilt extends Error {
@@ -32,35 +38,6 @@ class SessionSpoilt extends Error {
   }
 }
 
-const loginOf = (caller: DataCaller): TenantRole => (caller.role === 'service' ? 'service' : 'api');
-
-const settings = `select pg_catalog.set_config('role', $1, true), pg_catalog.set_config('request.jwt.claims', $2, true),
-  pg_catalog.set_config('transaction_read_only', $3, true), pg_catalog.set_config('statement_timeout', $4, true),
-  pg_catalog.set_config('search_path', $5, true)`;
-
-const requestSettings = `select pg_catalog.set_config('request.method', $1, true),
-  pg_catalog.set_config('request.path', $2, true), pg_catalog.set_config('request.headers', $3, true)`;
-
-const usualTimeoutMs = statementTimeoutSeconds.service * 1000;
-
-const searchPathOf = (schema: string): string => (schema === 'public' ? 'public' : `${quoteName(schema)}, public`);
-
-/** Whether everything is as a session of a secret key begins. */
-const isUsual = ({ role, timeoutMs = usualTimeoutMs }: DataCaller, { request, schema = 'public' }: DataRun): boolean =>
-  role === 'service' && request === undefined && timeoutMs === usualTimeoutMs && schema === 'public';
-
-/** The statements that come before the caller's own: none for a secret key, whose role is the connection's. */
-const preludeOf = (caller: DataCaller, run: DataRun): Bound[] => {
-  if (isUsual(caller, run)) return [];
-  const { mode, request, schema = 'public' } = run;
-  const role = caller.role === 'service' ? 'none' : caller.role;
-  const timeout = String(caller.timeoutMs ?? usualTimeoutMs);
-  const isReadOnly = mode === 'read' ? 'on' : 'off';
-  const first = { text: settings, params: [role, caller.claims, isReadOnly, timeout, searchPathOf(schema)] };
-  if (request === undefined) return [first];
-  return [first, { text: requestSettings, params: [request.method, request.path, request.headers] }];
-};
-
 const someRows = (rows: readonly TextRow[] | undefined): readonly TextRow[] => {
   if (rows === undefined || rows.length === 0) throw new Error('a statement of the data API did not answer a row');
   return rows;
@@ -69,31 +46,6 @@ const someRows = (rows: readonly TextRow[] | undefined): readonly TextRow[] => {
 const onlyRow = ([row, ...others]: readonly TextRow[]): TextRow => {
   if (row === undefined || others.length > 0) throw new Error('a statement of the data API did not answer one row');
   return row;
-};
-
-/**
- * Stops what runs when the caller goes away; what stopped may be hit by a late cancellation, so it is not lent again.
- */
-const whileCallerWaits = async <T>(
-  { tenantDb }: DataDbDeps,
-  { projectId, client, signal }: { projectId: string; client: ClientBase; signal: Disconnection },
-  work: () => Promise<T>,
-): Promise<T> => {
-  if (signal.aborted) throw new CallerGone('the caller has gone');
-  let ended: AbortController | undefined;
-  const stop = (): void => {
-    ended = new AbortController();
-    void stopQuery(tenantDb, { projectId, client, ended: ended.signal });
-  };
-  signal.addEventListener('abort', stop, { once: true });
-  try {
-    return await work();
-  } catch (error) {
-    throw signal.aborted ? new CallerGone('the caller has gone') : error;
-  } finally {
-    ended?.abort();
-    signal.removeEventListener('abort', stop);
-  }
 };
 
 interface DataSession {
@@ -155,7 +107,7 @@ const runInSession = async <T>(
   const { caller, run, client } = session;
   try {
     const waiting = { projectId: caller.projectId, client, signal: run.signal };
-    return await whileCallerWaits(deps, waiting, () => work(session));
+    return await whileCallerWaits(deps.tenantDb, waiting, () => work(session));
   } catch (error) {
     if (error instanceof NoAnswer) noteAbandoned(caller.projectId, processOf(client));
     const isSpoilt = run.mode === 'write' && error instanceof DatabaseError && spoilt.has(error.code ?? '');
@@ -250,7 +202,7 @@ const lent = async <T>(
 ): Promise<T> => {
   const { projectId } = caller;
   if (hasAbandoned(projectId)) await refuseWhileAbandoned(deps.tenantDb, projectId);
-  const limits = { ...(deps.bounds ?? usualBounds), schemaVersion: deps.schemaVersion(projectId) };
+  const limits = limitsOf(deps, projectId);
   const { promise, use, reject } = answerThenClean({
     session: (of) => runInSession(deps, { caller, run, ...of }, work),
     limits,
@@ -291,9 +243,11 @@ const lentOne = async (
 };
 
 /** The data API's statements over the project's connections: pipelined, so that role and claims cost no round trip. */
-export const createDataDb = (deps: DataDbDeps): DataDb => ({
+export const createDataDb = (deps: DataDbDeps): DataDb & LinesDb => ({
   one: async (caller, run, sql) => onlyRow(await lentOne(deps, { caller, run }, sql)),
   rows: (caller, run, sql) => lentOne(deps, { caller, run }, sql),
   transaction: (caller, run, work) =>
     lent(deps, { caller, run, weight: 'usual' }, (session) => inTransaction(session, work)),
+  lines: (caller, run, request) =>
+    readLines({ tenantDb: deps.tenantDb, limits: (projectId) => limitsOf(deps, projectId) }, { caller, run }, request),
 });

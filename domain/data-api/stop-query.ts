@@ -1,9 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import { cancelQuery } from '#lib/postgres/cancel-query.ts';
 import { processOf } from '#lib/postgres/wire.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { CallerGone } from './errors.ts';
 
 const catchGraceMs = 2000;
 
@@ -30,6 +32,31 @@ export const stopQuery = async (tenantDb: Pick<ProjectDb, 'endSession'>, query: 
   await cancelQuery(query.client);
   while (await pause(catchGraceMs, true, { signal: query.ended, ref: false }).catch(() => false)) {
     await endSessionOf(tenantDb, query);
+  }
+};
+
+/**
+ * Stops what runs when the caller goes away; what stopped may be hit by a late cancellation, so it is not lent again.
+ */
+export const whileCallerWaits = async <T>(
+  tenantDb: Pick<ProjectDb, 'endSession'>,
+  { projectId, client, signal }: Omit<RunningQuery, 'ended'> & { readonly signal: Disconnection },
+  work: () => Promise<T>,
+): Promise<T> => {
+  if (signal.aborted) throw new CallerGone('the caller has gone');
+  let ended: AbortController | undefined;
+  const stop = (): void => {
+    ended = new AbortController();
+    void stopQuery(tenantDb, { projectId, client, ended: ended.signal });
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await work();
+  } catch (error) {
+    throw signal.aborted ? new CallerGone('the caller has gone') : error;
+  } finally {
+    ended?.abort();
+    signal.removeEventListener('abort', stop);
   }
 };
 

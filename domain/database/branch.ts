@@ -2,6 +2,8 @@ import type { ClientBase } from 'pg';
 import type { Projects } from '#domain/projects/projects.ts';
 import { type Project, findProject } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { withinBytes } from '#lib/postgres/within-bytes.ts';
 import { type Fence, inFence } from './console/fence.ts';
 import { runSql } from './migrations.ts';
 import { type SchemaParts, dumpSchema, dumpSchemaParts } from './schema-sql/schema-sql.ts';
@@ -17,7 +19,13 @@ import { insertsOf } from './script/copied-rows.ts';
 export const maxBranchBytes = 100 * 1024 * 1024;
 
 const copyTimeoutMs = 100_000;
+const mib = 1024 * 1024;
 const rowsAtOnce = 500;
+/** A batch of rows is held as text, several times over: compressed, 100 MB of a database can be any number of bytes. */
+const batchBytes = 4 * mib;
+const maxRowBytes = 32 * mib;
+/** The names of the migrations that were applied, with their checksums. */
+const maxRecordedBytes = 16 * mib;
 
 export interface BranchDeps {
   readonly db: Queryable;
@@ -44,21 +52,43 @@ interface Table {
   readonly columns: string | null;
 }
 
+const rowTooLarge = (table: string): ServiceError =>
+  new ServiceError(
+    'payload_too_large',
+    `A row of ${table} has more than ${maxRowBytes / 1024 / 1024} MB as text, and such rows are not copied.`,
+    { hint: 'Make the branch without its rows, and bring rows by a seed.' },
+  );
+
 /** Values as the server writes them. A cast to text would not do: the project may have made one of its own. */
 const asWritten = { getTypeParser: () => (value: string) => value };
 
-/** Reads the rows by a cursor. */
+/** The bytes of the largest row as text; by the server's own functions, since the project may have made casts. */
+const maxRow = async (from: ClientBase, name: string): Promise<number> => {
+  const { rows } = await from.query<{ bytes: number }>(
+    `select coalesce(pg_catalog.max(pg_catalog.octet_length(pg_catalog.textin(pg_catalog.record_out(r.*)))), 0) as bytes
+     from only ${name} r`,
+  );
+  return rows[0]?.bytes ?? 0;
+};
+
+/**
+ * Reads the rows by a cursor, as many at a time as fit into a batch.
+ * @throws {ServiceError} `payload_too_large` for a row that is too large by itself
+ */
 const copyTable = async (from: ClientBase, to: ClientBase, { name, columns }: Table): Promise<void> => {
   if (columns === null) return;
+  const largest = await maxRow(from, name);
+  if (largest > maxRowBytes) throw rowTooLarge(name);
+  const atOnce = Math.max(1, Math.min(rowsAtOnce, Math.floor(batchBytes / Math.max(1, largest))));
   await from.query(`declare rows_of_branch no scroll cursor for select ${columns} from only ${name}`);
   for (;;) {
     const { rows } = await from.query<(string | null)[]>({
-      text: `fetch ${rowsAtOnce} from rows_of_branch`,
+      text: `fetch ${atOnce} from rows_of_branch`,
       rowMode: 'array',
       types: asWritten,
     });
     for (const insert of insertsOf({ target: `${name} (${columns})`, rows })) await to.query(insert.sql, insert.values);
-    if (rows.length < rowsAtOnce) break;
+    if (rows.length < atOnce) break;
   }
   await from.query('close rows_of_branch');
 };
@@ -88,11 +118,18 @@ const copyRows = (deps: BranchDeps, parent: Project, to: ClientBase, schemas: re
     await from.query('rollback');
   });
 
-/** Users are not copied: a reference to one holds for the rows that come. */
-const toUsers = /^(alter table [\s\S]* foreign key [\s\S]* references auth\.users\b[\s\S]*)$/i;
+/**
+ * Whether a statement adds a foreign key to users. In two steps: one expression for both would look from each text like
+ * the first part to the end.
+ */
+const refersToUsers = (sql: string): boolean => {
+  const key = /^alter table /i.test(sql) ? sql.search(/ foreign key /i) : -1;
+  return key !== -1 && / references auth\.users\b/i.test(sql.slice(key));
+};
 
-const afterRows = ({ after }: SchemaParts): string =>
-  after.map((sql) => (toUsers.test(sql) && !/ not valid$/i.test(sql) ? `${sql} not valid;` : `${sql};`)).join('\n\n');
+/** Users are not copied: a reference to one holds for the rows that come. */
+export const afterRows = ({ after }: Pick<SchemaParts, 'after'>): string =>
+  after.map((sql) => (refersToUsers(sql) && !/ not valid$/i.test(sql) ? `${sql} not valid;` : `${sql};`)).join('\n\n');
 
 interface Recorded {
   readonly name: string;
@@ -122,21 +159,27 @@ const fill = async (
   await client.query('commit');
 };
 
+const recordedIn = (projects: BranchDeps['projects'], projectId: string): Promise<Recorded[]> =>
+  projects.tenantDb.use(projectId, 'reader', async (client) => {
+    const sql = 'select name, checksum, duration_ms from plinth_migrations.applied order by position';
+    return (await withinBytes(client, maxRecordedBytes, () => client.query<Recorded>(sql))).rows;
+  });
+
+/** Whether an earlier run, which died after it, has filled the branch: what it writes is one transaction. */
+const isFilled = async ({ tenantDb }: BranchDeps['projects'], { id }: Project, parts: SchemaParts): Promise<boolean> =>
+  (await dumpSchema(tenantDb, id)).trim() !== parts.preamble.trim() || (await recordedIn({ tenantDb }, id)).length > 0;
+
 /**
- * Copies the parent's schema into a new branch, and its rows when the branch was made so: all of it or nothing. A branch
- * that has a schema has it all, from a run that died after it.
+ * Copies the parent's schema into a new branch, and its rows when the branch was made so: all of it or nothing.
+ * @throws {ServiceError} `payload_too_large` when rows are too large to be copied
  */
 export const fillBranch = async (deps: BranchDeps, branch: Project): Promise<void> => {
   const { db, projects } = deps;
   const parent = branch.branch_of === null ? undefined : await findProject(db, branch.branch_of);
   if (parent === undefined || parent.deleted_at !== null) throw new Error('the project of a branch is deleted');
-  const present = await dumpSchema(projects.tenantDb, branch.id);
   const parts = await dumpSchemaParts(projects.tenantDb, parent.id);
-  if (present.trim() !== parts.preamble.trim()) return;
-  const recorded = await projects.tenantDb.use(parent.id, 'reader', async (client) => {
-    const sql = 'select name, checksum, duration_ms from plinth_migrations.applied order by position';
-    return (await client.query<Recorded>(sql)).rows;
-  });
+  if (await isFilled(projects, branch, parts)) return;
+  const recorded = await recordedIn(projects, parent.id);
   await inFence(projects.tenantDb, fenceOf(branch.id), (client) =>
     fill(deps, { parent, branch, parts, recorded }, client),
   );

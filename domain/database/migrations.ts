@@ -1,6 +1,7 @@
 import { type ClientBase, DatabaseError, escapeLiteral } from 'pg';
 import { DataError, toDataError } from '#domain/data-api/errors.ts';
 import { createHash } from 'node:crypto';
+import { breaksBefore, unitsOf } from '#lib/code-points.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type FenceDb, type FencedRun, inFences } from './console/fence.ts';
 import { type Once, earlierAnswer, onceAsOwner } from './console/owner-key.ts';
@@ -90,13 +91,8 @@ const positionOf = (error: DatabaseError, sql: string): number | null => {
   return internalPosition !== undefined && internalQuery === sql ? Number(internalPosition) : null;
 };
 
-// Characters as the server counts them: one for each code point.
 const lineOf = (sql: string, position: number | null): number | null =>
-  position === null
-    ? null
-    : Array.from(sql)
-        .slice(0, position - 1)
-        .filter((character) => character === '\n').length + 1;
+  position === null ? null : breaksBefore(sql, unitsOf(sql, position - 1)) + 1;
 
 /** SQLSTATEs of the user's SQL are 400, its time-out 504; the platform's own refusals keep their status. */
 const statusOf = ({ code, status }: DataError): number => {

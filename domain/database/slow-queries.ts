@@ -1,6 +1,7 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { createFairPermits } from '#lib/fair-permits.ts';
 import { tenantRoles } from '#lib/tenant-db.ts';
 import { roleName } from '#domain/database-servers/names.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
@@ -62,15 +63,17 @@ const querySql = (view: string): string => `
       round(max_ms::numeric, 3)::float8 as max_ms, rows
     from own order by total_ms desc, query limit $3 offset $4) page) as queries`;
 
-/**
- * Lists the statements that took the project's database longest in total, since the server last reset its statistics:
- * those of the project's own roles, without their values.
- * @throws {ServiceError} `feature_unavailable` where the server has no pg_stat_statements
- */
-export const slowQueries = async (
+type StatisticsOf = Pick<Project, 'server_id' | 'db_name' | 'ref'>;
+
+interface Page {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+const readSlowQueries = async (
   servers: Pick<DatabaseServers, 'admin'>,
-  project: Pick<Project, 'server_id' | 'db_name' | 'ref'>,
-  { limit, offset }: { readonly limit: number; readonly offset: number },
+  project: StatisticsOf,
+  { limit, offset }: Page,
 ): Promise<SlowQueries> => {
   const admin = await (await servers.admin(project.server_id)).connect();
   const roles = tenantRoles.map((kind) => roleName(project.ref, kind));
@@ -89,5 +92,35 @@ export const slowQueries = async (
   } finally {
     // It may be in a transaction that failed.
     admin.release(!clean);
+  }
+};
+
+const refusal = (): ServiceError =>
+  new ServiceError('dependency_unavailable', 'The statistics of statements are read too often just now.', {
+    headers: { 'Retry-After': '2' },
+  });
+
+/**
+ * The server reads the texts of all projects' statements for each of these, over one of the platform's few connections,
+ * by which it also ends what runs too long.
+ */
+const permits = createFairPermits({ total: 2, each: 1, maxWaiting: 4, waitMs: 10_000, refusal });
+
+/**
+ * Lists the statements that took the project's database longest in total, since the server last reset its statistics:
+ * those of the project's own roles, without their values.
+ * @throws {ServiceError} `feature_unavailable` where the server has no pg_stat_statements; `dependency_unavailable` when
+ * too many ask
+ */
+export const slowQueries = async (
+  servers: Pick<DatabaseServers, 'admin'>,
+  project: StatisticsOf,
+  page: Page,
+): Promise<SlowQueries> => {
+  await permits.acquire(project.ref);
+  try {
+    return await readSlowQueries(servers, project, page);
+  } finally {
+    permits.release(project.ref);
   }
 };

@@ -3,6 +3,9 @@ import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts
 import type { Column, Relationship, Table } from '#domain/data-api/schema/schema.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { withinBytes } from '#lib/postgres/within-bytes.ts';
 
 /** Short names for what is in `Database`; a second schema would be the second parameter's. */
 const helperTypes = `type SchemaName = keyof Database;
@@ -259,18 +262,28 @@ const writeTypes = (schema: TypedSchema): string =>
   ].join('\n\n');
 
 const timeoutMs = 20_000;
+const maxReadBytes = 64 * 1024 * 1024;
 
 const isTimeout = (error: unknown): boolean => error instanceof Error && Reflect.get(error, 'code') === '57014';
+
+const failureOf = (error: unknown): unknown => {
+  if (isTimeout(error)) return new DataError(504, '57014', 'Reading the schema took too long.');
+  if (!(error instanceof AnswerTooLarge)) return error;
+  return new ServiceError('payload_too_large', 'The description of this schema is too large.');
+};
+
+const readWithin = (client: ClientBase): Promise<TypedSchema> =>
+  withinBytes(client, maxReadBytes, () => readTypedSchema(client, timeoutMs));
 
 /**
  * TypeScript types of schema `public`, in the form of supabase-js: `createClient<Database>(…)`.
  * @throws {DataError} 57014 after 20 s
+ * @throws {ServiceError} `payload_too_large`
  */
-export const typesOfProject = (tenantDb: Pick<ProjectDb, 'use'>, projectId: string): Promise<string> =>
-  tenantDb.use(projectId, 'reader', async (client) => {
-    try {
-      return writeTypes(await readTypedSchema(client, timeoutMs));
-    } catch (error) {
-      throw isTimeout(error) ? new DataError(504, '57014', 'Reading the schema took too long.') : error;
-    }
-  });
+export const typesOfProject = async (tenantDb: Pick<ProjectDb, 'use'>, projectId: string): Promise<string> => {
+  try {
+    return writeTypes(await tenantDb.use(projectId, 'reader', readWithin));
+  } catch (error) {
+    throw failureOf(error);
+  }
+};

@@ -1,4 +1,4 @@
-import type { Client } from 'pg';
+import { type Client, DatabaseError } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
 import { createPermits } from '#lib/permits.ts';
 import { type Project, projectColumns } from '#domain/projects/store.ts';
@@ -6,6 +6,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { planLimits, writeLimits } from '#domain/database-servers/limits.ts';
 import { type DatabaseServers, inDatabase } from '#domain/database-servers/database-servers.ts';
+import { type DatabaseSize, type TableSize, writeSize } from '#domain/stats/project-sizes.ts';
 
 /** How much of a project's database is used. */
 export interface DatabaseUsage {
@@ -32,6 +33,8 @@ export const readUsage = async (client: Client): Promise<DatabaseUsage> => {
   );
   return rows[0] ?? { tables: 0, rows: 0, bytes: 0, fileBytes: 0 };
 };
+
+const lockNotAvailable = '55P03';
 
 const connectionsAtOnce = 4;
 const waitMs = 3000;
@@ -93,6 +96,32 @@ export const measureSize = async (client: Client): Promise<void> => {
      from (select (${bytes})::bigint as bytes) as measured where limits.bytes is distinct from measured.bytes
        or size_exceeded is distinct from coalesce(measured.bytes > max_bytes, false)`,
   );
+};
+
+const maxListedTables = 10;
+/** The tables whose exact size is computed, chosen by the server's own estimate: that takes some ms. */
+const measuredTables = 50;
+
+/**
+ * The largest tables of a project. A table that somebody has locked whole cannot be measured: then there are none, and
+ * the next sweep tries again.
+ */
+const readTableSizes = async (client: Client): Promise<DatabaseSize['tables']> => {
+  try {
+    const { rows } = await client.query<TableSize>(
+      `select n.nspname as schema, c.relname as name, c.bytes::float8 as bytes from (
+         select relname, relnamespace, pg_total_relation_size(oid) as bytes from (
+           select c.oid, c.relname, c.relnamespace from pg_class c join pg_namespace n on n.oid = c.relnamespace
+           where c.relkind in ('r', 'm') and n.nspname !~ '^pg_' and n.nspname not in ('plinth', 'information_schema')
+           order by c.relpages desc, c.oid limit ${measuredTables}) as candidates offset 0) as c
+       join pg_namespace n on n.oid = c.relnamespace where c.bytes is not null
+       order by c.bytes desc, 1, 2 limit ${maxListedTables}`,
+    );
+    return rows;
+  } catch (error) {
+    if (error instanceof DatabaseError && error.code === lockNotAvailable) return null;
+    throw error;
+  }
 };
 
 interface Counter {
@@ -161,13 +190,18 @@ const standingsOn = async (deps: LimitsSweepDeps, serverId: string, names: reado
   return rows;
 };
 
-/** Does what a plan asks for in one database: its limits, its counts, its size. */
-export const sweepDatabase = (servers: Pick<DatabaseServers, 'connectTo'>, project: Project): Promise<void> =>
+/**
+ * Does what a plan asks for in one database: its limits, its counts, its size.
+ * @returns how large it is
+ */
+export const sweepDatabase = (servers: Pick<DatabaseServers, 'connectTo'>, project: Project): Promise<DatabaseSize> =>
   inDatabase(servers, project, async (client) => {
     await client.query(`set lock_timeout = '2s'`);
     await writeLimits(client, project.plan);
     await foldCounters(client);
     await measureSize(client);
+    const { rows } = await client.query<{ bytes: number }>('select bytes::float8 as bytes from plinth.limits');
+    return { bytes: rows[0]?.bytes ?? 0, tables: await readTableSizes(client) };
   });
 
 /**
@@ -182,11 +216,12 @@ export const createLimitsSweep = (deps: LimitsSweepDeps): (() => Promise<void>) 
     const mark = `${project.plan} ${standing.writes}`;
     const isNear = standing.bytes > planLimits[project.plan].databaseBytes * 0.8;
     if (seen.get(project.id) === mark && !isNear) return;
-    await sweepDatabase(deps.servers, project).then(
-      () => seen.set(project.id, mark),
-      (error: unknown) =>
-        deps.log.warn({ err: error, project_id: project.id }, 'the limits of a project were not swept'),
-    );
+    try {
+      await writeSize(deps.db, project.id, await sweepDatabase(deps.servers, project));
+      seen.set(project.id, mark);
+    } catch (error) {
+      deps.log.warn({ err: error, project_id: project.id }, 'the limits of a project were not swept');
+    }
   };
 
   const sweepServer = async (serverId: string, projects: readonly Project[]): Promise<void> => {

@@ -73,7 +73,7 @@ const opened = () => {
     }
   };
   const data = createDataDb({
-    tenantDb: { use, useAtLowPriority, endSession: () => Promise.resolve() },
+    tenantDb: { use, useAtLowPriority, lease: tenantDb.lease, endSession: () => Promise.resolve() },
     schemaVersion: () => '1',
   });
   const caller: DataCaller = { projectId: scene().project.id, role: 'service', claims: '{}' };

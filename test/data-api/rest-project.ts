@@ -20,10 +20,15 @@ export interface RestProject {
   readonly sql: (text: string) => Promise<Record<string, unknown>[]>;
 }
 
-export const createRestProject = async (platform: TestPlatform, schema: string): Promise<RestProject> => {
+/** @param options of the project; left out: one of the plan Free */
+export const createRestProject = async (
+  platform: TestPlatform,
+  schema: string,
+  options: Parameters<TestPlatform['client']['createProject']>[1] = {},
+): Promise<RestProject> => {
   const { client } = platform;
   const user = await client.signUp();
-  const project = await client.createProject(user);
+  const project = await client.createProject(user, options);
   const login = await tenantLogin(platform, project.id, 'owner');
   const sql: RestProject['sql'] = (text) =>
     asTenant(login, async (owner) => (await owner.query<Record<string, unknown>>(text)).rows);

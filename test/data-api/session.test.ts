@@ -20,7 +20,12 @@ const opened = (given: Partial<DataDbDeps> = {}) => {
   const tenantDb = tenantDbOf(scene().platform);
   let version = '1';
   const data = createDataDb({
-    tenantDb: { use: tenantDb.use, useAtLowPriority: tenantDb.useAtLowPriority, endSession: () => Promise.resolve() },
+    tenantDb: {
+      use: tenantDb.use,
+      useAtLowPriority: tenantDb.useAtLowPriority,
+      lease: tenantDb.lease,
+      endSession: () => Promise.resolve(),
+    },
     schemaVersion: () => version,
     ...given,
   });
@@ -123,6 +128,7 @@ test('a statement that nothing interrupts is left behind, and while two go on no
     tenantDb: {
       use: tenantDb.use,
       useAtLowPriority: tenantDb.useAtLowPriority,
+      lease: tenantDb.lease,
       endSession: () => Promise.resolve(goesOn),
     },
     schemaVersion: () => '1',

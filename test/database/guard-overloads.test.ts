@@ -132,9 +132,11 @@ test('every function of the platform has a search path of its own, or is bound',
     ),
   );
   // Constants that become part of their callers' plans.
-  const inlined = new Set(['is_size_exceeded', 'is_subscribed', 'max_rows']);
+  const inlined = ['is_size_exceeded', 'is_subscribed', 'max_rows'];
+  // A setting of its own would hold within the cursor that it reads, too. It runs as its caller.
+  const unset = new Set([...inlined, 'fetch_lines']);
   t.deepEqual(
-    rows.filter(({ proname }) => !inlined.has(proname)),
+    rows.filter(({ proname }) => !unset.has(proname)),
     [],
   );
 });

@@ -1,8 +1,13 @@
+import type { Socket } from 'node:net';
 import test from 'ava';
+import { dumpSchema } from '#domain/database/schema-sql/schema-sql.ts';
+import { openPlatform } from '#domain/platform.ts';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { wireOf } from '#lib/postgres/wire.ts';
 import { readTypedSchema } from '#domain/database/types.ts';
 import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
-import { usePlatform } from '#test/support/platform.ts';
+import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
 import { makeDatabase } from './guard-scene.ts';
 import { everything, inventory } from './schema-sql-scene.ts';
@@ -170,4 +175,48 @@ test('an owner sees the roles of its own project alone, others none', async (t) 
   t.false(names.some((name) => name.startsWith(neighbour.ref)));
   for (const role of ['service', 'reader', 'api'] as const)
     t.is(await own.stateOf(role, 'select * from pg_roles'), '42501', role);
+});
+
+/** A comment of so many bytes, which the server stores in a hundredth of that. */
+const comment = (table: string, bytes: number): string =>
+  `do $$ begin execute 'comment on table ${table} is ' || quote_literal(repeat('a', ${bytes})); end $$;`;
+
+test('a schema whose texts are longer than anybody could hold is refused before all of it is read', async (t) => {
+  const project = await platform().client.createProject(user);
+  const tables = ['a', 'b', 'c', 'd', 'e'];
+  const sql = tables.map((table) => `create table ${table} (id int); ${comment(table, 20_000_000)}`).join('\n');
+  await asOwner(project, sql);
+  const opened = await openPlatform(platform().config, memoryLog().log);
+  t.teardown(() => opened.close());
+  const { tenantDb } = opened.projects;
+  let socket: Socket | undefined;
+  const noting: Pick<ProjectDb, 'use' | 'endSession'> = {
+    endSession: tenantDb.endSession,
+    use: (projectId, role, work) =>
+      tenantDb.use(projectId, role, (client) => {
+        socket = wireOf(client).stream as Socket;
+        return work(client);
+      }),
+  };
+  await t.throwsAsync(dumpSchema(noting, project.id), { code: 'payload_too_large' });
+  t.true((socket?.bytesRead ?? 0) < 90_000_000, `${socket?.bytesRead}`);
+});
+
+test('a table whose texts are too long is not described, and the project goes on', async (t) => {
+  const { client } = platform();
+  const project = await client.createProject(user);
+  const { token } = user;
+  await asOwner(project, `create table a (id int); create table b (id int); ${comment('a', 20_000_000)}`);
+  const read = (table: string) => client.call('GET', `/projects/${project.id}/db/tables/${table}/schema`, { token });
+  const answer = await read('a');
+  t.deepEqual([answer.status, answer.body.code], [413, 'payload_too_large'], answer.text.slice(0, 200));
+  t.is((await read('b')).status, 200);
+  const change = (table: string, path = '') =>
+    client.call('PATCH', `/projects/${project.id}/db/tables/${table}/columns/id${path}`, {
+      token,
+      body: { comment: 'short' },
+    });
+  t.is((await change('a', '?dry_run=true')).status, 413);
+  t.is((await change('a')).status, 413);
+  t.is((await change('b')).status, 200);
 });

@@ -1,4 +1,5 @@
 import test from 'ava';
+import { readCopied } from '#domain/database/script/copied-rows.ts';
 import { splitScript } from '#domain/database/script/split.ts';
 import { addMember } from '#test/support/members.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -50,6 +51,25 @@ test('lines after COPY belong to it', (t) => {
   t.is(only?.copied?.text, '1\n');
   t.is(only?.sql, 'COPY t (a) FROM stdin');
   t.is(dumped.slice(only?.at, (only?.at ?? 0) + 4), 'COPY');
+});
+
+test('a script is read once through, whatever stands in it', (t) => {
+  const [spaces, long] = [' '.repeat(2_000_000), 'a'.repeat(1_000_000)];
+  const [copy] = [...splitScript(`copy t${spaces}(a)from${spaces}stdin;\n1\n\\.\n`)];
+  t.is(copy?.copied?.text, '1\n');
+  t.deepEqual(readCopied(copy?.sql ?? '', '1\n'), { target: `t${spaces}(a)`, rows: [['1']] });
+  t.is(textsOf(`copy t${spaces}; select 1`).length, 2);
+  t.is(textsOf(`create ${long} b c d e f g ${'x '.repeat(1_000_000)}; select 1`).length, 2);
+});
+
+test('a text in a script may be as long as the script', (t) => {
+  const long = 'a'.repeat(20_000_000);
+  for (const quoted of [`'${long}'`, `E'${long}\\''`, `"${long}"`, `'${"''".repeat(10_000_000)}'`]) {
+    t.deepEqual(
+      textsOf(`select ${quoted}; select 2`).map(({ length }) => length),
+      [7 + quoted.length, 8],
+    );
+  }
 });
 
 test('all statements run in one transaction, and each says what it did', async (t) => {

@@ -1,6 +1,12 @@
 import test from 'ava';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
+import { slowQueries } from '#domain/database/slow-queries.ts';
+import { openPlatform } from '#domain/platform.ts';
+import { findProject } from '#domain/projects/store.ts';
+import type { ServiceError } from '#lib/errors.ts';
 import { isError } from '#test/support/is-error.ts';
-import { usePlatform } from '#test/support/platform.ts';
+import { memoryLog, usePlatform } from '#test/support/platform.ts';
+import { until } from '#test/support/until.ts';
 import { type DatabaseScene, openScene } from './scene.ts';
 
 const platform = usePlatform(test);
@@ -50,3 +56,41 @@ test.serial('slow queries come in pages', async (t) => {
   t.true(total >= 1);
   isError(t, await scene.call('GET', '/slow-queries?limit=201'), 400, 'validation_failed');
 });
+
+test.serial(
+  'a project that asks often takes one of the platform’s connections, and none from its neighbour',
+  async (t) => {
+    const opened = await openPlatform(platform().config, memoryLog().log);
+    t.teardown(() => opened.close());
+    const open = Promise.withResolvers<void>();
+    let connected = 0;
+    const waiting: Pick<DatabaseServers, 'admin'> = {
+      admin: async (serverId) => {
+        const pool = await opened.servers.admin(serverId);
+        const connect = async () => {
+          connected += 1;
+          await open.promise;
+          return pool.connect();
+        };
+        return Object.create(pool, { connect: { value: connect } }) as typeof pool;
+      },
+    };
+    const rowOf = async ({ project }: DatabaseScene) => {
+      const row = await findProject(opened.db, project.id);
+      if (row === undefined) throw new Error('the project has no row');
+      return row;
+    };
+    const [own, other] = [await rowOf(scene), await rowOf(neighbour)];
+    const page = { limit: 1, offset: 0 };
+    const read = Array.from({ length: 7 }, () => slowQueries(waiting, own, page));
+    const refused = await Promise.allSettled(read.slice(5));
+    t.deepEqual(
+      refused.map((end) => end.status === 'rejected' && (end.reason as ServiceError).code),
+      ['dependency_unavailable', 'dependency_unavailable'],
+    );
+    const beside = slowQueries(waiting, other, page);
+    await until(async () => Promise.resolve(connected === 2));
+    open.resolve();
+    t.is((await Promise.all([...read.slice(0, 5), beside])).length, 6);
+  },
+);

@@ -1,3 +1,4 @@
+import { isForProxies } from '#lib/proxy-headers.ts';
 import { DataError } from '../errors.ts';
 import type { DataSchema, Routine, Column, Table } from '../schema/schema.ts';
 import { nearest } from '#lib/nearest.ts';
@@ -47,12 +48,11 @@ const maxOwnAnswerLength = 16_384;
 const allowed =
   /^(?:cache-control|content-disposition|content-language|etag|expires|last-modified|link|location|retry-after|sunset|x-.+)$/;
 
-// Headers with `x-` that stay reserved: those that proxies obey, that browsers act on, and that the platform sets
-// itself.
+// Headers with `x-` that stay reserved beside those for proxies: browsers act on them, or the platform sets them itself.
 const reservedHeaders =
-  /^x-(?:accel-.*|sendfile|lighttpd-.*|litespeed-.*|forwarded-.*|real-ip|request-id|ratelimit-.*|rate-limit-.*|frame-options|content-type-options|xss-protection|permitted-cross-domain-policies|dns-prefetch-control|download-options|ua-compatible)$/;
+  /^x-(?:request-id|ratelimit-.*|rate-limit-.*|frame-options|content-type-options|xss-protection|permitted-cross-domain-policies|dns-prefetch-control|download-options|ua-compatible)$/;
 
-const isAllowed = (name: string): boolean => allowed.test(name) && !reservedHeaders.test(name);
+const isAllowed = (name: string): boolean => allowed.test(name) && !reservedHeaders.test(name) && !isForProxies(name);
 
 const isHeader = (name: string, value: unknown): value is string =>
   /^[\w!#$%&'*+.^`|~-]{1,100}$/.test(name) && typeof value === 'string' && /^[\t\x20-\x7e]*$/.test(value);

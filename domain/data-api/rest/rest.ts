@@ -40,15 +40,15 @@ const isRead = ({ method }: RestRequest): boolean => method === 'GET' || method 
 /**
  * Policies, triggers and functions may read the request; passing it to each statement of a secret key costs a tenth.
  */
-const runOf = ({ caller, request, signal, headersJson }: RestCall, schema: string): Omit<DataRun, 'mode'> => {
+export const runOf = ({ caller, request, signal, headersJson }: RestCall, schema: string): Omit<DataRun, 'mode'> => {
   const runsProjectSql = caller.role !== 'service' || request.target.kind === 'function';
   if (!runsProjectSql) return { signal, schema };
   return { signal, schema, request: { method: request.method, path: request.path, headers: headersJson() } };
 };
 
 /** Once more with the schema as it is now, when that may be why it failed. */
-const withFreshSchema = async <T>(
-  { schemas }: RestDeps,
+export const withFreshSchema = async <T>(
+  { schemas }: Pick<RestDeps, 'schemas'>,
   { projectId, role }: DataCaller,
   name: string,
   attempt: (schema: DataSchema) => Promise<T>,

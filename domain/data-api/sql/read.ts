@@ -11,21 +11,33 @@ const cellSql = (cell: string): string =>
   `case when ${cell} is null then '' when ${cell} = '' or ${cell} ~ E'[",\\r\\n]'` +
   ` then '"' || replace(${cell}, '"', '""') || '"' else ${cell} end`;
 
+interface CsvLines {
+  /** The line of names. */
+  readonly header: string;
+  /** An expression over the source: the line of one row, without an end. */
+  readonly line: string;
+  readonly source: string;
+}
+
 /**
- * `body text, n int` as RFC 4180, with a line of names first; lines end with a line feed, as PostgREST's do. Postgres'
- * own text of a row would double every backslash.
+ * Rows as lines of RFC 4180. Postgres' own text of a row would double every backslash.
  * @param rows a SELECT of as many columns as the plan has keys
  */
-const csvSql = (plan: ReadPlan, rows: string, builder: SqlBuilder): string => {
+const csvLines = (plan: ReadPlan, rows: string, builder: SqlBuilder): CsvLines => {
   const keys = keysOf(plan);
   const [row, text] = [builder.alias(), builder.alias()];
   // By position: two columns may have one name.
   const names = keys.map((_, index) => `c${index}`);
   const texts = names.map((name) => `${row}.${name}::text as ${name}`);
   const line = names.map((name) => cellSql(`${text}.${name}`)).join(` || ',' || `);
-  const header = quoteText(keys.map(headerCell).join(','));
-  const body = `${header} || coalesce(E'\\n' || string_agg(${line || "''"}, E'\\n'), '')`;
   const source = `(select ${texts.join(', ')} from (${rows}) ${row}${keys.length === 0 ? '' : `(${names.join(', ')})`}) ${text}`;
+  return { header: keys.map(headerCell).join(','), line: line || "''", source };
+};
+
+/** `body text, n int`, with the line of names first; lines end with a line feed, as PostgREST's do. */
+const csvSql = (plan: ReadPlan, rows: string, builder: SqlBuilder): string => {
+  const { header, line, source } = csvLines(plan, rows, builder);
+  const body = `${quoteText(header)} || coalesce(E'\\n' || string_agg(${line}, E'\\n'), '')`;
   return `select ${body} as "body", count(*)::int as "n" from ${source}`;
 };
 
@@ -89,6 +101,33 @@ export const answerSql = (plan: ReadPlan, { shape, exactCount, from }: ReadOptio
 export const readSql = (plan: ReadPlan, options: ReadOptions): Sql => {
   const builder = createSqlBuilder();
   return builder.finish(answerSql(plan, options, builder));
+};
+
+/** The statement of a file of rows, and what stands around them. */
+export interface LinesSql {
+  /** Answers one text for each row, in order. */
+  readonly sql: Sql;
+  /** Stands before the first line, without its end. */
+  readonly head: string;
+  /** Stands between two lines. */
+  readonly separator: string;
+  readonly tail: string;
+}
+
+/** The plan's rows as lines of a file: a list of JSON with an object a line, or CSV with a line of names first. */
+export const linesSql = (plan: ReadPlan, shape: 'array' | 'csv'): LinesSql => {
+  const builder = createSqlBuilder();
+  const rows = selectRows(plan, { builder, named: shape === 'csv' });
+  if (shape === 'csv') {
+    const { header, line, source } = csvLines(plan, rows, builder);
+    const sql = builder.finish(`select ${line} as "line" from ${source}`);
+    return { sql, head: header, separator: '\n', tail: '\n' };
+  }
+  const row = builder.alias();
+  // A line feed within JSON is white space: those of texts are escaped.
+  const line = `replace(row_to_json(${row}.*)::text, E'\\n', ' ')`;
+  const sql = builder.finish(`select ${line} as "line" from (${rows}) ${row}`);
+  return { sql, head: '[', separator: ',\n', tail: '\n]\n' };
 };
 
 /** Answers one row: the server's plan as JSON text, for {@link plannedRows}. Nothing is read. */

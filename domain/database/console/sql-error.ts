@@ -1,5 +1,6 @@
 import type { DatabaseError } from 'pg';
 import { DataError } from '#domain/data-api/errors.ts';
+import { breaksBefore, codePointsOf, unitsOf } from '#lib/code-points.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { retryOnBacklog } from '#domain/database-servers/limits.ts';
 import { withoutDatabaseName } from '#domain/database-servers/names.ts';
@@ -13,9 +14,9 @@ const cut = (message: string): string => {
 
 /** Line and column of a position, all of them in characters from 1 on, as the server counts. */
 const placeOf = (sql: string, position: number): { position: number; line: number; column: number } => {
-  const before = Array.from(sql).slice(0, position - 1);
-  const lineStart = before.lastIndexOf('\n') + 1;
-  return { position, line: before.filter((char) => char === '\n').length + 1, column: before.length - lineStart + 1 };
+  const end = unitsOf(sql, position - 1);
+  const lineStart = end === 0 ? 0 : sql.lastIndexOf('\n', end - 1) + 1;
+  return { position, line: breaksBefore(sql, end) + 1, column: codePointsOf(sql.slice(lineStart, end)) + 1 };
 };
 
 const named = {

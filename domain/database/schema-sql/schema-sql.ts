@@ -7,6 +7,8 @@ import { typeItems } from './types.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { withinBytes } from '#lib/postgres/within-bytes.ts';
 import { stopQuery } from '#domain/data-api/stop-query.ts';
 
 // Objects that the platform made belong to it, as does its schema `plinth`.
@@ -110,6 +112,8 @@ type SchemaDb = Pick<ProjectDb, 'use' | 'endSession'>;
 
 const timeoutMs = 30_000;
 const maxBytes = 32 * 1024 * 1024;
+/** All that is read for it: with each object's name and what it depends on. */
+const maxReadBytes = 2 * maxBytes;
 
 const tooLarge = (): ServiceError => new ServiceError('payload_too_large', 'The schema is larger than 32 MB as SQL.');
 
@@ -134,12 +138,19 @@ const watched = async <T>(
   }
 };
 
-const readSchema = <T>(tenantDb: SchemaDb, projectId: string, work: (catalog: Catalog) => Promise<T>): Promise<T> =>
-  tenantDb.use(projectId, 'owner', (client) =>
-    watched(tenantDb, { projectId, client }, () => inSnapshot(client, timeoutMs, work)).catch((error: unknown) => {
-      throw failed(error);
-    }),
-  );
+const readSchema = async <T>(
+  tenantDb: SchemaDb,
+  projectId: string,
+  work: (catalog: Catalog) => Promise<T>,
+): Promise<T> => {
+  const read = (client: ClientBase): Promise<T> =>
+    watched(tenantDb, { projectId, client }, () => inSnapshot(client, timeoutMs, work));
+  try {
+    return await tenantDb.use(projectId, 'owner', (client) => withinBytes(client, maxReadBytes, () => read(client)));
+  } catch (error) {
+    throw error instanceof AnswerTooLarge ? tooLarge() : failed(error);
+  }
+};
 
 /**
  * The schema of a project's database as SQL that recreates it in an empty project: all but rows, owners and the

@@ -5,7 +5,25 @@ import { DataError } from '#domain/data-api/errors.ts';
  * the platform's, and nothing of a script may be sent over it but statements.
  */
 
-const form = /^copy\s+([\s\S]+?)\s+from\s+stdin\b\s*([\s\S]*)$/i;
+const word = /^copy\b/i;
+const source = /\bfrom\s+stdin\b/i;
+
+/**
+ * The text between `COPY` and `FROM stdin`, and what follows; empty where the statement is none of that kind. Found by
+ * two expressions: one for the whole would try each space of a long run as the beginning of its rest.
+ */
+const partsOf = (sql: string): { readonly target: string; readonly options: string } => {
+  const [copy] = word.exec(sql) ?? [];
+  const from = copy === undefined ? null : source.exec(sql);
+  if (copy === undefined || from === null) return { target: '', options: '' };
+  return {
+    target: sql.slice(copy.length, from.index).trim(),
+    options: sql.slice(from.index + from[0].length).trim(),
+  };
+};
+
+/** Whether lines of data may follow a statement. */
+export const isCopyFromStdin = (sql: string): boolean => partsOf(sql).target !== '';
 
 const escapes: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' };
 
@@ -30,8 +48,8 @@ export interface CopiedRows {
 
 /** @throws {DataError} for another format than text, and for rows of different lengths */
 export const readCopied = (sql: string, text: string): CopiedRows => {
-  const [, target = '', options = ''] = form.exec(sql) ?? [];
-  if (options.trim() !== '') {
+  const { target, options } = partsOf(sql);
+  if (options !== '') {
     throw refused('Only the text format of COPY FROM stdin is possible here.', 'Leave its options out.');
   }
   const lines = text.split(/\r?\n/);

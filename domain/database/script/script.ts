@@ -2,6 +2,7 @@ import { type ClientBase, DatabaseError } from 'pg';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { endSessionOf } from '#domain/data-api/stop-query.ts';
 import { inLine } from '#domain/data-api/effort.ts';
+import { breaksBefore, codePointsOf, unitsOf } from '#lib/code-points.ts';
 import { Refusal } from '#lib/errors.ts';
 import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { doneOf } from '#lib/postgres/wire.ts';
@@ -63,9 +64,6 @@ const runCopied = async (client: ClientBase, sql: string, text: string): Promise
   return { command: 'COPY', rowCount: copied.rows.length, fields: '[]', rows: '[]', truncated: false };
 };
 
-/** Characters as the server counts them: one for each code point. */
-const characters = (text: string): number => Array.from(text).length;
-
 const tooLong = (): DataError =>
   new DataError(504, '57014', `The script took longer than ${timeoutMs / 1000} s and was stopped. Nothing was kept.`);
 
@@ -82,15 +80,9 @@ const explained = (error: unknown, { sql, copied }: ScriptStatement, stoppedBy: 
 const placed = (error: unknown, script: string, statement: ScriptStatement, number: number): unknown => {
   if (!(error instanceof DataError)) return error;
   const own = (error.details ?? {}) as { readonly position?: number };
-  const before = script.slice(0, statement.at);
-  const position = own.position === undefined ? null : characters(before) + own.position;
-  const upTo =
-    position === null
-      ? before
-      : Array.from(script)
-          .slice(0, position - 1)
-          .join('');
-  const details = { ...own, statement: number, position, line: upTo.split('\n').length };
+  const inside = own.position === undefined ? 0 : unitsOf(statement.sql, own.position - 1);
+  const position = own.position === undefined ? null : codePointsOf(script.slice(0, statement.at)) + own.position;
+  const details = { ...own, statement: number, position, line: breaksBefore(script, statement.at + inside) + 1 };
   return new DataError(error.status, error.code, error.message, { details, hint: error.hint, headers: error.headers });
 };
 

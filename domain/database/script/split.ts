@@ -1,3 +1,5 @@
+import { isCopyFromStdin } from './copied-rows.ts';
+
 /** One statement of a script. */
 export interface ScriptStatement {
   readonly sql: string;
@@ -25,15 +27,23 @@ const endOfNested = (sql: string, at: number): number => {
   return sql.length;
 };
 
-/** A doubled quote goes on; in an `E''` string a backslash takes the next character with it. */
-const endOfQuoted = (sql: string, at: number, form: RegExp): number => {
-  form.lastIndex = at;
-  return form.exec(sql) === null ? sql.length : form.lastIndex;
+/**
+ * A doubled quote goes on; in an `E''` string a backslash takes the next character with it. Mark by mark: one regular
+ * expression for all of a text would need a stack as deep as the text is long.
+ */
+const endOfQuoted = (sql: string, at: number, marks: RegExp): number => {
+  marks.lastIndex = at + 1;
+  for (let mark = marks.exec(sql); mark !== null; mark = marks.exec(sql)) {
+    const goesOn = mark[0] === '\\' || sql[marks.lastIndex] === mark[0];
+    if (!goesOn) return marks.lastIndex;
+    marks.lastIndex += 1;
+  }
+  return sql.length;
 };
 
-const plain = /'(?:[^']|'')*'/gy;
-const escaped = /'(?:[^'\\]|''|\\[\s\S])*'/gy;
-const identifier = /"(?:[^"]|"")*"/gy;
+const plain = /'/g;
+const escaped = /['\\]/g;
+const identifier = /"/g;
 
 const endOfDollar = (sql: string, at: number, tag: string): number => {
   const end = sql.indexOf(tag, at + tag.length);
@@ -48,7 +58,6 @@ const endOfPart = (sql: string, at: number, mark: string, before: string): numbe
   return mark.length > 1 && mark.startsWith('$') ? endOfDollar(sql, at, mark) : null;
 };
 
-const copyForm = /^copy\b[\s\S]*\bfrom\s+stdin\b/i;
 const endOfCopied = /^\\\.[ \t\r]*$/gm;
 
 const copiedAfter = (
@@ -72,19 +81,38 @@ interface Reading {
   depth: number;
   /** How many of `BEGIN ATOMIC` and `CASE` are open. */
   blocks: number;
-  words: string[];
+  /** The words so far, as far as they say what it makes. */
+  words: number;
+  isCreate: boolean;
+  /** It makes a function or a procedure, whose body may be one. */
+  makesRoutine: boolean;
   isAny: boolean;
 }
 
-const fresh = (start: number): Reading => ({ start, depth: 0, blocks: 0, words: [], isAny: false });
+const fresh = (start: number): Reading => ({
+  start,
+  depth: 0,
+  blocks: 0,
+  words: 0,
+  isCreate: false,
+  makesRoutine: false,
+  isAny: false,
+});
 
 const maxWords = 8;
 
+/** The first words of a statement say what it makes: `CREATE OR REPLACE FUNCTION`. */
+const noteBeginning = (reading: Reading, small: string): void => {
+  if (reading.words === maxWords) return;
+  reading.words += 1;
+  if (reading.words === 1) reading.isCreate = small === 'create';
+  reading.makesRoutine ||= reading.isCreate && (small === 'function' || small === 'procedure');
+};
+
 const noteWord = (reading: Reading, word: string): void => {
   const small = word.toLowerCase();
-  if (reading.words.length < maxWords) reading.words.push(small);
-  const makesRoutine = reading.words[0] === 'create' && /\b(?:function|procedure)\b/.test(reading.words.join(' '));
-  if (!makesRoutine) return;
+  noteBeginning(reading, small);
+  if (!reading.makesRoutine) return;
   if (small === 'atomic' || (small === 'case' && reading.blocks > 0)) reading.blocks += 1;
   else if (small === 'end' && reading.blocks > 0) reading.blocks -= 1;
 };
@@ -121,7 +149,7 @@ const statementOf = (script: string, reading: Reading, end: number): Omit<Script
 /** The comments before a COPY, which pg_dump writes, are no part of it. */
 const withoutCommentsOfCopy = <Statement extends Omit<ScriptStatement, 'copied'>>(statement: Statement): Statement => {
   const length = lengthOfComments(statement.sql);
-  if (length === 0 || !copyForm.test(statement.sql.slice(length))) return statement;
+  if (length === 0 || !isCopyFromStdin(statement.sql.slice(length))) return statement;
   return { ...statement, sql: statement.sql.slice(length), at: statement.at + length };
 };
 
@@ -146,7 +174,7 @@ export const splitScript = function* (script: string): Generator<ScriptStatement
     const [mark] = found;
     if (endsStatement(reading, mark)) {
       const statement = withoutCommentsOfCopy(statementOf(script, reading, found.index));
-      const copied = copyForm.test(statement.sql) ? copiedAfter(script, marks.lastIndex) : null;
+      const copied = isCopyFromStdin(statement.sql) ? copiedAfter(script, marks.lastIndex) : null;
       if (reading.isAny) yield { ...statement, copied };
       if (copied) marks.lastIndex = copied.end;
       reading = fresh(marks.lastIndex);

@@ -4,6 +4,8 @@ import { type FenceDb, inCallersFence } from '../console/fence.ts';
 import { sqlError } from '../console/sql-error.ts';
 import { nearest } from '#lib/nearest.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { withinBytes } from '#lib/postgres/within-bytes.ts';
 
 type ReadDb = Pick<ProjectDb, 'use'>;
 
@@ -292,13 +294,35 @@ const describeRelation = async (client: ClientBase, { oid, name, kind }: Relatio
   };
 };
 
+const maxBytes = 16 * 1024 * 1024;
+
+/** The refusal for a description that is too large. The connection is gone: it is for whoever has given that back. */
+export const tooLargeToDescribe = (error: unknown): unknown =>
+  error instanceof AnswerTooLarge
+    ? new ServiceError('payload_too_large', 'The description of the table is more than 16 MB.', {
+        hint: 'Its comments and expressions count.',
+      })
+    : error;
+
 /**
  * A table or view of schema `public`, as the session sees it.
  * @throws {ServiceError} `not_found`
+ * @throws {AnswerTooLarge} above 16 MB; the connection is gone then
  */
-export const describeTable = async (client: ClientBase, name: string): Promise<TableDescription> =>
-  describeRelation(client, await requireRelation(client, name));
+export const describeTable = async (client: ClientBase, name: string): Promise<TableDescription> => {
+  const relation = await requireRelation(client, name);
+  return withinBytes(client, maxBytes, () => describeRelation(client, relation));
+};
 
-/** @throws {ServiceError} `not_found`, with the nearest name as hint */
+/** As `reading`, of descriptions. @throws {ServiceError} also `payload_too_large` */
+export const describing: typeof reading = async (db, projectId, work) => {
+  try {
+    return await reading(db, projectId, work);
+  } catch (error) {
+    throw tooLargeToDescribe(error);
+  }
+};
+
+/** @throws {ServiceError} `not_found`, with the nearest name as hint; `payload_too_large` */
 export const tableSchema = (db: ReadDb, projectId: string, name: string): Promise<TableDescription> =>
-  reading(db, projectId, (client) => describeTable(client, name));
+  describing(db, projectId, (client) => describeTable(client, name));

@@ -3,7 +3,7 @@ import { DataError } from '#domain/data-api/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { invalidField } from './columns.ts';
-import { type TableDescription, describeTable, nearestHint, reading, requireTable } from './describe.ts';
+import { type TableDescription, describeTable, describing, nearestHint, requireTable } from './describe.ts';
 import { sqlError } from '../console/sql-error.ts';
 import { type ChangeOf, type TableChangeDeps, changing } from './table-changes.ts';
 
@@ -139,7 +139,7 @@ const asText = (statements: readonly string[]): string => statements.map((sql) =
 
 /** The SQL that `changeRows` would run. @throws as it does */
 export const previewRows = (deps: TableChangeDeps, projectId: string, { table, changes }: RowChanges) =>
-  reading(deps.tenantDb, projectId, async (client) => asText(await statementsOf(client, table, changes)));
+  describing(deps.tenantDb, projectId, async (client) => asText(await statementsOf(client, table, changes)));
 
 /**
  * Changes rows in one transaction: all of them, or none. A row that is not as it was seen is a conflict, and all of

@@ -1,10 +1,18 @@
 import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { Refusal, ServiceError, notFound } from '#lib/errors.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { type Change, type ChangeListeners, noteChange } from '../database.ts';
 import { type NewColumn, checkName, columnSql, invalidField } from './columns.ts';
-import { type ColumnDescription, describeTable, nearestHint, reading, requireTable } from './describe.ts';
+import {
+  type ColumnDescription,
+  describeTable,
+  describing,
+  nearestHint,
+  requireTable,
+  tooLargeToDescribe,
+} from './describe.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from '../console/fence.ts';
 import { type Once, onceAsOwner } from '../console/owner-key.ts';
 import { connectionLost, sqlError } from '../console/sql-error.ts';
@@ -39,6 +47,7 @@ const failureOf = (error: unknown, stoppedBy: StoppedBy): unknown => {
   if (stoppedBy === 'caller') return new CallerGone('the caller has gone');
   if (stoppedBy === 'watchdog') return new DataError(504, '57014', 'The change took too long and was undone.');
   if (error instanceof Refusal) return error;
+  if (error instanceof AnswerTooLarge) return tooLargeToDescribe(error);
   if (!(error instanceof DatabaseError)) return connectionLost(error);
   const conflict = conflicts[codeOf(error)];
   if (conflict === undefined) return sqlError(error);
@@ -211,4 +220,4 @@ export const changeSchema = (deps: TableChangeDeps, of: ChangeOf, change: Schema
 
 /** The SQL that a change would run; nothing runs. @throws {ServiceError} `not_found`, `validation_failed` */
 export const previewChange = (deps: TableChangeDeps, projectId: string, change: SchemaChange): Promise<string> =>
-  reading(deps.tenantDb, projectId, async (client) => asText(await change(client)));
+  describing(deps.tenantDb, projectId, async (client) => asText(await change(client)));
