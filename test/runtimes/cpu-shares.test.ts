@@ -1,9 +1,12 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import test from 'ava';
 import { baseNice, busyNice, niceOfEach, setNice } from '#lib/cpu-priority.ts';
+import { until } from '#test/support/until.ts';
 import { CpuShares } from '#workers/runtimes/cpu-shares.ts';
+import { guestCommand } from '#workers/runtimes/javascript/guest-command.ts';
 import { processTree } from '#workers/runtimes/processes.ts';
+import { Runner } from '#workers/runtimes/runner.ts';
+import { Watchdog } from '#workers/runtimes/watchdog.ts';
 import { commandLine, openRuntime, request, resultOf, sandbox } from './harness.ts';
 import { openPython, pythonGuests, pythonTest } from './python-harness.ts';
 
@@ -55,13 +58,13 @@ test('a process that stays returns to the base when its run is over, and the oth
 test('a project that has used much processor time weighs less, from the start of its next run on', (t) => {
   const { values, shares, clock } = given();
   const [first, quiet] = [shares.enter('busy', 1), shares.enter('quiet', 2)];
-  first.follow([1], 500);
+  first.follow([1], 1000);
   quiet.follow([2], 100);
   t.is(values.get(1), baseNice);
   clock.now = 100;
-  first.follow([1], 510);
-  t.is(values.get(1), baseNice, 'of 510 ms 10 are credited by now');
-  first.follow([1], 511);
+  first.follow([1], 1010);
+  t.is(values.get(1), baseNice, 'of 1010 ms 10 are credited by now');
+  first.follow([1], 1011);
   t.is(values.get(1), busyNice);
   quiet.follow([2], 100);
   t.is(values.get(2), baseNice);
@@ -86,6 +89,20 @@ test('a project that was busy weighs as before after 20 s at the most', (t) => {
   t.is(values.get(3), baseNice);
 });
 
+test('starts of runners are use of the project that has its first run on them, and weigh less for one that used much', (t) => {
+  const { values, shares } = given();
+  shares.weighStart(undefined, [1, 2]);
+  shares.weighStart('busy', [3]);
+  shares.noteStart('busy', 1000);
+  shares.weighStart('busy', [4]);
+  shares.noteStart('busy', 1);
+  shares.weighStart('busy', [5]);
+  shares.weighStart('quiet', [6]);
+  t.deepEqual([...values.values()], [baseNice, baseNice, baseNice, baseNice, busyNice, baseNice]);
+  shares.enter('busy', 7);
+  t.is(values.get(7), busyNice);
+});
+
 const niceOf = (pid: number): number[] =>
   readdirSync(`/proc/${pid}/task`).map((thread) => {
     const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1');
@@ -105,6 +122,33 @@ onLinux('every thread of a runner has a lower priority than the worker, before a
   for (const guest of guests) for (const nice of niceOf(guest)) t.is(nice, baseNice);
 });
 
+/** Where the scheduler weighs sessions first. */
+const sessionNiceOf = (pid: number): number | null => {
+  const path = `/proc/${pid}/autogroup`;
+  return existsSync(path) ? Number(/nice (-?\d+)/.exec(readFileSync(path, 'latin1'))?.[1]) : null;
+};
+
+onLinux('a runner has the lower priority while it starts, in the session that the sandbox gives it, too', async (t) => {
+  const tools = { watchdog: new Watchdog(), cpuShares: new CpuShares(), cpuGraceMs: 2000 };
+  const program = { ...guestCommand(), args: ['-e', 'setInterval(() => {}, 1e9)', 'never ready'] };
+  const runner = new Runner(sandbox.command(program, 0), tools);
+  runner.ready.catch(() => undefined);
+  t.teardown(() => runner.kill());
+  const node = sandbox.level === 'strict' ? '/app/node' : process.execPath;
+  const guest = (): number | undefined =>
+    processTree(process.pid).find(
+      (pid) => commandLine(pid).startsWith(node) && commandLine(pid).includes('never ready'),
+    );
+  await until(() => {
+    const pid = guest();
+    if (pid === undefined) return false;
+    const ofSession = sessionNiceOf(pid);
+    return niceOf(pid).every((nice) => nice === baseNice) && (ofSession === null || ofSession === baseNice);
+  });
+  runner.kill();
+  await t.notThrowsAsync(runner.gone);
+});
+
 onLinux('runs of one project that go on at once have a lower priority than a single one', async (t) => {
   const lowered: number[] = [];
   const shares = new CpuShares((pid, nice) => {
@@ -116,7 +160,7 @@ onLinux('runs of one project that go on at once have a lower priority than a sin
   const abort = new AbortController();
   const forever = request('exports.handler = () => { for (;;); };');
   const runs = [0, 1, 2].map(() => runtime.run(forever, { signal: abort.signal }));
-  while (!lowered.includes(niceOfEach(3))) await pause(10);
+  await until(() => lowered.some((nice) => nice >= niceOfEach(3)));
   t.true(javascriptGuests().some((guest) => niceOf(guest).every((nice) => nice >= niceOfEach(3))));
   abort.abort();
   await Promise.all(runs);

@@ -11,6 +11,9 @@ const start = (slot: number): Runner => new Runner(sandbox.command(guestCommand(
 const open = (options: Partial<PoolOptions> = {}): RunnerPool =>
   new RunnerPool({ maxRunners: 2, spares: 0, maxRuns: 100, start, ...options });
 
+/** A process that never says that it is ready. */
+const hanging = { file: process.execPath, args: ['-e', 'setInterval(() => {}, 1e9)'], env: {} };
+
 test('a runner serves the project that had it first and no other', async (t) => {
   const pool = open();
   const a = await pool.acquire('a');
@@ -26,6 +29,110 @@ test('a runner serves the project that had it first and no other', async (t) => 
 test('a busy runner is not shared, not even within its project', async (t) => {
   const pool = open();
   t.not(await pool.acquire('a'), await pool.acquire('a'));
+  await pool.close();
+});
+
+test('a run gets a runner of its project that becomes free before another has started', async (t) => {
+  const started: Runner[] = [];
+  const pool = open({
+    start: (slot) => {
+      started.push(started.length === 0 ? start(slot) : new Runner(hanging, tools));
+      return started.at(-1) as Runner;
+    },
+  });
+  const a = await pool.acquire('a');
+  const second = pool.acquire('a');
+  t.is(started.length, 2);
+  pool.release(a);
+  t.is(await second, a);
+  await pool.close();
+});
+
+test('a project whose runners die does not keep others from getting further ones', async (t) => {
+  const pool = open({ maxRunners: 5, maxStarting: 1 });
+  await pool.acquire('b');
+  const died = await pool.acquire('a');
+  died.kill();
+  pool.release(died);
+  const order: string[] = [];
+  await Promise.all(
+    ['c', 'a', 'b'].map(async (projectId) => {
+      await pool.acquire(projectId);
+      order.push(projectId);
+    }),
+  );
+  t.deepEqual(order, ['c', 'b', 'a']);
+  await pool.close();
+});
+
+test('few runners start at a time, first those of projects that have had none', async (t) => {
+  let starting = 0;
+  const pool = open({
+    maxRunners: 5,
+    maxStarting: 1,
+    start: (slot) => {
+      t.is(starting, 0);
+      starting += 1;
+      const runner = start(slot);
+      const end = (): void => void (starting -= 1);
+      runner.ready.then(end, end);
+      return runner;
+    },
+  });
+  await pool.acquire('a');
+  const order: string[] = [];
+  await Promise.all(
+    ['a', 'a', 'b', 'c'].map(async (projectId) => {
+      await pool.acquire(projectId);
+      order.push(projectId);
+    }),
+  );
+  t.deepEqual(order, ['a', 'b', 'c', 'a']);
+  await pool.close();
+});
+
+test('runs that nobody waits for leave half of the starts to those that somebody waits for', async (t) => {
+  let started = 0;
+  const pool = open({
+    maxRunners: 5,
+    maxStarting: 2,
+    start: () => {
+      started += 1;
+      return new Runner(hanging, tools);
+    },
+  });
+  const waiting = [pool.acquire('a'), pool.acquire('b')];
+  t.is(started, 1);
+  waiting.push(pool.acquire('c', { isAwaited: true }));
+  t.is(started, 2);
+  waiting.push(pool.acquire('d', { isAwaited: true }));
+  t.is(started, 2);
+  const all = Promise.allSettled(waiting);
+  await pool.close();
+  t.true((await all).every(({ status }) => status === 'rejected'));
+});
+
+test('a free runner is for the run of its project that somebody waits for', async (t) => {
+  const pool = open({ maxRunners: 1 });
+  const a = await pool.acquire('a');
+  const order: string[] = [];
+  const wait = async (name: string, isAwaited: boolean): Promise<void> => {
+    const runner = await pool.acquire('a', { isAwaited });
+    order.push(name);
+    pool.release(runner);
+  };
+  const both = [wait('in the background', false), wait('awaited', true)];
+  pool.release(a);
+  await Promise.all(both);
+  t.deepEqual(order, ['awaited', 'in the background']);
+  await pool.close();
+});
+
+test('a runner that does not become ready is ended, and those who wait for it or its place are told', async (t) => {
+  const pool = open({ maxStarting: 1, startWithinMs: 1, start: () => new Runner(hanging, tools) });
+  const [a, b] = [pool.acquire('a'), pool.acquire('b')];
+  await t.throwsAsync(a, { message: /did not start/ });
+  await t.throwsAsync(b, { message: /did not start/ });
   await pool.close();
 });
 
@@ -62,7 +169,7 @@ test('whoever stops waiting gets nothing and takes nothing', async (t) => {
   const pool = open({ maxRunners: 1 });
   const a = await pool.acquire('a');
   const abort = new AbortController();
-  const waiting = pool.acquire('b', abort.signal);
+  const waiting = pool.acquire('b', { signal: abort.signal });
   abort.abort();
   pool.release(a);
   await t.throwsAsync(waiting, { instanceOf: NoRunner });

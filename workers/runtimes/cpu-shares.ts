@@ -14,11 +14,11 @@ export interface CpuShare {
 }
 
 /**
- * A project that uses more than a tenth of a processor, and half a second at once, weighs less. It weighs as before at
- * most 20 s after its last use.
+ * A project that uses more than a tenth of a processor, and a second at once, weighs less. It weighs as before at most
+ * 20 s after its last use. The start of a runner is 0.2 to 0.5 s of that.
  */
 const creditPerMs = 0.1;
-const burstMs = 500;
+const burstMs = 1000;
 const maxUsedMs = burstMs + 20_000 * creditPerMs;
 const maxKept = 1000;
 
@@ -37,14 +37,16 @@ const noteUse = (project: ProjectUse, cpuMs: number, now: number): void => {
   project.at = now;
 };
 
+const isBusy = (project: ProjectUse, now: number): boolean => usedNow(project, now) > burstMs;
+
 const niceOf = (project: ProjectUse, now: number): number =>
-  niceOfEach(project.runs.size, usedNow(project, now) > burstMs ? busyNice : baseNice);
+  niceOfEach(project.runs.size, isBusy(project, now) ? busyNice : baseNice);
 
 /**
  * Gives projects, and not runs, an equal share of processor time: the more runs of a project go on at once on this
- * worker, the less each of them weighs, and all weigh less when the project has used much. Processes that a run starts
- * are in the session of its runner, which the scheduler weighs as one; with a lower value for each of them, reading
- * their memory had to wait for them so long that honest runs were ended. Of a project that has used little nothing is
+ * worker, the less each of them weighs, and all weigh less when the project has used much, starts of its runners
+ * included. Processes that a run starts are in the session of its runner, which the scheduler weighs as one; with a lower
+ * value for each of them, reading their memory had to wait for them so long that honest runs were ended. Of a project that has used little nothing is
  * changed before the first tick of the watchdog: one change takes some 40 µs for the dozen threads of a Node, and most
  * runs are over by then.
  */
@@ -62,6 +64,22 @@ export class CpuShares {
     this.#now = now;
   }
 
+  /**
+   * Sets the nice values of a runner that is starting. It is called repeatedly, because bubblewrap gives the guest a
+   * session of its own while it starts, which would weigh as much as the whole platform.
+   * @param projectId the project that the runner starts for; undefined for a spare
+   */
+  weighStart(projectId: string | undefined, pids: readonly number[]): void {
+    const project = projectId === undefined ? undefined : this.#projects.get(projectId);
+    const nice = project !== undefined && isBusy(project, this.#now()) ? busyNice : baseNice;
+    for (const pid of pids) this.#change(pid, nice);
+  }
+
+  /** Charges the processor time of a runner's start to the project that runs on it first. */
+  noteStart(projectId: string, cpuMs: number): void {
+    noteUse(this.#projectOf(projectId), cpuMs, this.#now());
+  }
+
   /** @param guest the process that stays for the next run */
   enter(projectId: string, guest: number): CpuShare {
     const run = Symbol('run');
@@ -73,7 +91,7 @@ export class CpuShares {
       for (const pid of pids) this.#change(pid, nice);
       isChanged = true;
     };
-    if (usedNow(project, this.#now()) > burstMs) change([guest]);
+    if (isBusy(project, this.#now())) change([guest]);
     return {
       follow: (started, cpuMs) => {
         noteUse(project, Math.max(0, cpuMs - countedMs), this.#now());

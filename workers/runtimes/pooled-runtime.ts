@@ -19,8 +19,8 @@ export interface PooledRuntimeOptions {
   readonly log: Pick<Log, 'warn' | 'error'>;
   /** A process is replaced after so many runs. */
   readonly maxRuns?: number;
-  /** Starts a process. The slot is free among all that are alive. */
-  readonly start: (slot: number) => Runner;
+  /** Starts a process, for a project or to be a spare. The slot is free among all that are alive. */
+  readonly start: (slot: number, projectId?: string) => Runner;
 }
 
 /**
@@ -46,12 +46,13 @@ export async function createPooledRuntime(options: PooledRuntimeOptions): Promis
 }
 
 /** A runner with room for the request: one that has not enough is replaced, and a new one always has. */
-async function suitable(pool: RunnerPool, request: RunRequest, { signal }: RunOptions): Promise<Runner> {
-  const runner = await pool.acquire(request.projectId, signal);
-  if (runner.suits(request)) return runner;
-  runner.kill();
-  pool.release(runner);
-  return pool.acquire(request.projectId, signal);
+async function suitable(pool: RunnerPool, request: RunRequest, options: RunOptions): Promise<Runner> {
+  for (;;) {
+    const runner = await pool.acquire(request.projectId, options);
+    if (runner.suits(request)) return runner;
+    runner.kill();
+    pool.release(runner);
+  }
 }
 
 async function runOnce(

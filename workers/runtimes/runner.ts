@@ -39,10 +39,14 @@ const maxUnreadBytes = 64 * 1024 * 1024;
 const storingCpuMs = 1000;
 /** Why a module is not evaluated ahead that took a process with it. */
 const endsProcess = 'the engine cannot store what it makes, or evaluating it takes too much time or memory';
+/** How often the nice values of a starting guest are set; a start takes 0.2 s when nothing else is busy. */
+const weighStartEveryMs = 25;
 /** A guest that waits for work needs next to no CPU time between two checks. */
 const restlessMs = 500;
 /** How the engine's last words read when it had no memory left. */
 const outOfMemory = /out of memory|out-of-memory|allocation failed|bad_alloc|MemoryError/i;
+
+const cpuOf = (pids: readonly number[]): number => pids.reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
 
 const functionName = (id: string, version: number, memoryMib: number): string => `${id}@${version}/${memoryMib}`;
 
@@ -72,6 +76,8 @@ export class Runner {
   #stderr = '';
   #pids: readonly number[] = [];
   #idleKib = 0;
+  #startCpuMs = 0;
+  readonly #starting: NodeJS.Timeout | undefined;
   #network: GuestNetwork | null = null;
   #lastCheck = { runs: -1, cpuMs: 0 };
   #isReady = false;
@@ -88,11 +94,13 @@ export class Runner {
   /** Resolves when the process and everything it started are gone. */
   readonly gone: Promise<void>;
 
-  constructor(command: SpawnCommand, tools: RunnerTools) {
+  /** @param projectId the project that the runner starts for; left out for a spare */
+  constructor(command: SpawnCommand, tools: RunnerTools, projectId?: string) {
     this.#tools = tools;
     const ipc = tools.network ? (['ipc'] as const) : [];
     this.#child = spawnCommand(command, ['ignore', 'ignore', 'pipe', 'pipe', ...ipc]);
     this.#socket = channelOf(this.#child);
+    this.#starting = this.#weighStart(projectId);
     this.#ready.promise.catch(() => undefined);
     this.gone = this.#untilGone();
     this.#listen();
@@ -114,6 +122,7 @@ export class Runner {
     if (this.dead) return outcomeOfNoStart('crashed', 'The process for the function ended before it could start.');
     if (request.isTrial === true && this.#endsBy(request)) return outcomeOfTrial(endsProcess);
     this.runs += 1;
+    if (this.runs === 1) this.#tools.cpuShares.noteStart(request.projectId, this.#startCpuMs);
     return new Promise((resolve) => {
       const cancel = (): void => this.#end('cancelled');
       const wall = setTimeout(() => this.#end('timeout'), request.timeoutMs);
@@ -170,7 +179,7 @@ export class Runner {
 
   /** Whether it has worked since the last time this was asked, although nothing was asked of it in between. */
   isRestless(): boolean {
-    const cpuMs = processTree(this.#child.pid ?? 0).reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
+    const cpuMs = cpuOf(processTree(this.#child.pid ?? 0));
     const { runs, cpuMs: before } = this.#lastCheck;
     this.#lastCheck = { runs: this.runs, cpuMs };
     return runs === this.runs && cpuMs - before > restlessMs;
@@ -276,11 +285,23 @@ export class Runner {
     }
   }
 
+  #weighStart(projectId: string | undefined): NodeJS.Timeout | undefined {
+    const { pid: outermost } = this.#child;
+    if (outermost === undefined) return undefined;
+    // Processes that it starts inherit the nice value, and not the weight of its session.
+    setNice(outermost, baseNice);
+    const weigh = (): void => this.#tools.cpuShares.weighStart(projectId, processTree(outermost));
+    weigh();
+    return setInterval(weigh, weighStartEveryMs).unref();
+  }
+
   /** Said twice it would be a lie: what the process holds by then would no longer count. */
   #becomeReady(): void {
     if (this.#isReady) return;
     this.#isReady = true;
+    clearInterval(this.#starting);
     this.#pids = processTree(this.#child.pid ?? 0);
+    this.#startCpuMs = cpuOf(this.#pids);
     for (const pid of this.#pids) {
       dieFirst(pid);
       setNice(pid, baseNice);
@@ -307,6 +328,7 @@ export class Runner {
     const closed = new Promise((resolve) => this.#socket.once('close', resolve));
     await once(this.#child, 'exit').catch(() => undefined);
     this.dead = true;
+    clearInterval(this.#starting);
     clearTimeout(this.#killAgain);
     // Every process inside holds the socket: it closes with the last of them.
     const impatience = setTimeout(() => this.#socket.destroy(), closeWithinMs);

@@ -106,6 +106,8 @@ export class CallFault extends Error {
 export interface RunOptions {
   /** Aborting kills the run: the outcome is `cancelled`. */
   readonly signal?: AbortSignal;
+  /** Whether a caller waits for the result: the run gets a free runner before background runs of its project do. */
+  readonly isAwaited?: boolean | undefined;
   /** Called with each line while the function runs; the same lines are in the outcome. */
   readonly onLog?: (line: LogLine) => void;
   /** Left out: whatever user code asks for is refused. The caller closes them. */

@@ -36,6 +36,7 @@ export async function createJavascriptRuntime(options: JavascriptOptions): Promi
     cpuShares: options.cpuShares ?? new CpuShares(),
     notAhead: new LRUCache<string, true>({ max: 10_000 }),
   };
-  const start = (slot: number): Runner => new Runner(sandbox.command(guest, slot), tools);
+  const start = (slot: number, projectId?: string): Runner =>
+    new Runner(sandbox.command(guest, slot), tools, projectId);
   return createPooledRuntime({ ...options, language: 'JavaScript', start });
 }

@@ -41,6 +41,7 @@ export async function createPythonRuntime(options: PythonOptions): Promise<Runti
     measure: heldMemory(sandbox.level),
     network: createGuestProxy(egress),
   };
-  const start = (slot: number): Runner => new Runner(sandbox.command(guest, slot), tools);
+  const start = (slot: number, projectId?: string): Runner =>
+    new Runner(sandbox.command(guest, slot), tools, projectId);
   return createPooledRuntime({ ...options, language: 'Python', start });
 }
