@@ -8,6 +8,7 @@ import { projectProvision } from './project-provision.ts';
 import { usersImport } from './users-import.ts';
 import { storageRender } from './storage-render.ts';
 import { storageSweep } from './storage-sweep.ts';
+import { storageTransfer } from './storage-transfer.ts';
 import { vectorsUpsert } from './vectors-upsert.ts';
 import { webhookDeliver } from './webhook-deliver.ts';
 
@@ -23,5 +24,6 @@ export const jobs = [
   usersImport,
   storageSweep,
   storageRender,
+  storageTransfer,
   functionSnapshot,
 ] as const satisfies readonly JobDefinition[];

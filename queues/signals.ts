@@ -51,7 +51,33 @@ const runLinesSchema = z.object({
   first_line: z.number(),
   lines: z.array(loggedSchema).readonly(),
 });
-export type RunLinesEvent = z.output<typeof runLinesSchema>;
+type RunLinesEvent = z.output<typeof runLinesSchema>;
+
+/** The sources of lines of a project's log that are not the lines of a run. */
+export const lineSources = ['mail', 'auth', 'data', 'storage', 'ai', 'api'] as const;
+export type LineSource = (typeof lineSources)[number];
+
+const projectLineSchema = z.object({
+  /** A line about a mail or a call of a model has the id of that, and changes with it. */
+  id: z.string(),
+  ts: z.string(),
+  level: z.enum(['debug', 'info', 'warn', 'error']),
+  source: z.enum(lineSources),
+  message: z.string(),
+  fields: z.record(z.string(), z.unknown()),
+  request_id: z.string().nullable(),
+  email_id: z.string().optional(),
+  ai_call_id: z.string().optional(),
+});
+/** A line of a project's log that is not the line of a run. */
+export type ProjectLine = z.output<typeof projectLineSchema>;
+
+/** Such lines on their way to those who listen to the log. */
+const projectLinesSchema = z.object({ lines: z.array(projectLineSchema).readonly() });
+type ProjectLinesEvent = z.output<typeof projectLinesSchema>;
+
+const logsSchema = z.union([runLinesSchema, projectLinesSchema]);
+export type LogsEvent = z.output<typeof logsSchema>;
 
 /** The function whose lines these are, and its project. */
 export interface LinesSource {
@@ -83,6 +109,8 @@ export interface Signals {
    * @param source of lines: who listens to its project receives them, too
    */
   readonly announce: (jobId: string, event: SentEvent, source?: LinesSource) => void;
+  /** Lines of a project's log, for those who listen to it. */
+  readonly announceLines: (projectId: string, lines: readonly ProjectLine[]) => void;
   /** Whether something that was announced of this job is yet to be sent. */
   readonly isSending: (jobId: string) => boolean;
   /**
@@ -152,6 +180,12 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
         });
       sending.set(jobId, sent);
     },
+    announceLines: (projectId, lines) => {
+      const event: ProjectLinesEvent = { lines };
+      announced
+        .add({ channel: logsChannel(prefix, projectId), isLog: true, text: () => JSON.stringify(event) })
+        .catch(() => undefined);
+    },
     isSending: (jobId) => sending.has(jobId),
     requestCancel: async (jobId) => {
       await redis.publish(cancelChannel(prefix), jobId);
@@ -168,10 +202,10 @@ export interface Subscriber {
   /** @returns how to stop listening */
   readonly follow: (jobId: string, listener: (event: JobEvent) => void) => Promise<() => void>;
   /**
-   * The lines of all runs of a project.
+   * The lines of all runs of a project, and the other lines of its log.
    * @returns how to stop listening
    */
-  readonly followLogs: (projectId: string, listener: (event: RunLinesEvent) => void) => Promise<() => void>;
+  readonly followLogs: (projectId: string, listener: (event: LogsEvent) => void) => Promise<() => void>;
   /**
    * The deliveries to a listener of webhooks.
    * @returns how to stop listening
@@ -220,7 +254,7 @@ export const openSubscriber = (redis: Redis, prefix: string): Subscriber => {
       }),
     followLogs: (projectId, listener) =>
       listen(logsChannel(prefix, projectId), (text) => {
-        const sent = runLinesSchema.safeParse(JSON.parse(text));
+        const sent = logsSchema.safeParse(JSON.parse(text));
         if (sent.success) listener(sent.data);
       }),
     followDeliveries: (webhookId, listener) => listen(deliveryChannel(prefix, webhookId), listener),

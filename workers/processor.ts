@@ -19,6 +19,8 @@ export interface JobContext {
   readonly depth?: number;
   /** Lets the run record steps. Left out: it has none. */
   readonly continuation?: Continuation;
+  /** Whether a caller waits for the result of the job; left out: false. */
+  readonly isAwaited?: boolean;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
   /**

@@ -62,6 +62,7 @@ const contextOf = (
     envVersion: started.env_version,
     depth: started.depth,
     signal,
+    isAwaited: started.reply_to !== null,
     openAnswer: async () => (started.reply_to === null ? null : deps.answers.open(jobId, started.reply_to)),
     progress: (percent) => {
       // A run that was stopped and goes on has no effect any more.

@@ -11,6 +11,7 @@ import { sweepShadows } from '#domain/database-servers/shadow.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { createAuthDb } from '#domain/end-users/auth-db.ts';
 import { sweepFlagSchedules } from '#domain/flags/schedules.ts';
+import { sweepProjectSizes } from '#domain/stats/project-sizes.ts';
 import { sweepProjectStats } from '#domain/stats/project-stats.ts';
 import { sweepFlagStats } from '#domain/flags/usage.ts';
 import { sweepEndUsers } from '#domain/end-users/sweep.ts';
@@ -27,6 +28,7 @@ import { sweepUniqueKeys } from '#domain/jobs/unique-keys.ts';
 import { sweepUsage } from '#domain/jobs/usage.ts';
 import { insertJobs, outcomeOf, refOf } from '#domain/jobs/store.ts';
 import { dueSweeps, removeFilesOfProjects, removeUnfinishedFiles } from '#domain/storage/sweep.ts';
+import { deleteOldLines } from '#domain/logs/project-log.ts';
 import { sweepPlatformMail } from '#domain/mail/mail.ts';
 import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
@@ -205,6 +207,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
     deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, max),
   ),
   'runs of deleted functions': inSteps((max) => deleteOrphanedInvocations(deps.db, max)),
+  'old lines of projects’ logs': inSteps((max) => deleteOldLines(deps.db, max)),
   'old mails of projects': inSteps((max) => deleteOldEmails(deps.db, max)),
   ...deliverySweeps(deps),
   'events of payment providers': inSteps((max) => deleteOldProviderEvents(deps.db, max)),
@@ -222,6 +225,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
     sweepEndUsers({ db: deps.db, authDb: createAuthDb(deps.projects.tenantDb), log: deps.log }),
   'counts of evaluated flags': () => sweepFlagStats(deps.db),
   'counts of requests': () => sweepProjectStats(deps.db),
+  'sizes of databases': () => sweepProjectSizes(deps.db),
   'scheduled changes of flags': () => sweepFlagSchedules(deps.db),
   'idempotency keys': () => sweepIdempotencyKeys(deps.db),
   'calls of models that nobody ends': inSteps((max) => closeLostCalls(deps.db, max)),

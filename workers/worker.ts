@@ -32,6 +32,7 @@ import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type JobDefinition, type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { jobs } from '#queues/registry.ts';
+import { announceCalls } from '#domain/logs/announce.ts';
 import { type Signals, type Subscriber, signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
 import type { Processors } from './processor.ts';
@@ -60,19 +61,22 @@ import { openDeliveries } from './webhooks/open.ts';
 const stepConnections = 2;
 
 /** Notifies the other processes of jobs' changes in project databases. */
+type WorkerSignals = Pick<Signals, 'notify' | 'deliver' | 'announceLines'>;
+
 const openChangeListeners = (
   config: Config,
   log: Log,
-): Required<ChangeListeners> & WaitingMarks & Pick<Signals, 'notify' | 'deliver'> & { readonly close: () => void } => {
+): Required<ChangeListeners> & WaitingMarks & WorkerSignals & { readonly close: () => void } => {
   const redis = openRequestRedis(config.REDIS_URL, log);
   const prefix = config.PLINTH_REDIS_PREFIX;
-  const { notify, deliver } = signalsOn(redis, prefix);
+  const { notify, deliver, announceLines } = signalsOn(redis, prefix);
   return {
     schemas: { changed: (projectId) => void notify({ about: 'schema', projectId }) },
     events: createDirtyMarks({ redis, prefix, log }),
     ...createWaitingMarks({ redis, prefix, log }),
     notify,
     deliver,
+    announceLines,
     close: () => redis.disconnect(),
   };
 };
@@ -81,7 +85,7 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly bytes: StorageDriver;
   readonly platform: Platform;
   readonly runtimes: Runtimes | null;
-  readonly listeners: Required<ChangeListeners> & WaitingMarks & Pick<Signals, 'deliver'>;
+  readonly listeners: Required<ChangeListeners> & WaitingMarks & Pick<WorkerSignals, 'deliver' | 'announceLines'>;
   readonly flags: Flags;
   readonly stepsDb: ControlDb;
   /** Opened by the engine, which starts later. */
@@ -113,6 +117,7 @@ const processorDepsOf = (
 ): ProcessorDeps => {
   const { tenantDb, sealer } = platform.projects;
   const limits = enqueueLimitsFrom(config);
+  const storage = storageDepsOf(config, log, { platform, listeners, bytes });
   const admit: Gate['admit'] = async (...args) => late.gate?.admit(...args) ?? 'full';
   return {
     ...platform,
@@ -123,7 +128,8 @@ const processorDepsOf = (
     local: config.PLINTH_LOCAL === 'on',
     baseUrl: ownAddress(config),
     answerMs: config.PLINTH_SMTP_ANSWER_MS,
-    files: { bytes, keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS },
+    files: { bytes, keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS, config },
+    storage: storage.storage,
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
     enqueueOnce: (projectId, order) => enqueueOnce({ db: platform.db, gate: { admit }, log, limits }, projectId, order),
@@ -133,7 +139,7 @@ const processorDepsOf = (
       flagService({ flags }),
       jobService({ db: platform.db, gate: () => late.gate, log, limits }),
       eventService({ db: platform.db, markWaiting: listeners.markWaiting }),
-      storageService(storageDepsOf(config, log, { platform, listeners, bytes })),
+      storageService(storage),
       answerService,
       stepService,
     ]),
@@ -261,8 +267,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   // The timers of the engine, which starts later.
   let subscribers: Pick<Subscriber, 'isSubscribed'> | undefined;
   const isSubscribed = (): boolean => subscribers?.isSubscribed() ?? false;
-  const json = createJsonParser();
-  const ai = await openAi({ config, platform, egress, redis: null, json, isSubscribed, log });
+  const [json, onEnded] = [createJsonParser(), announceCalls(listeners)];
+  const ai = await openAi({ config, platform, egress, redis: null, json, isSubscribed, onEnded, log });
   const served = jobs.filter((job) => pools.includes(job.pool));
   const flags = openWorkerFlags(config, log, platform, { isSubscribed, signals: listeners });
   const [gateway, bytes] = [ai.gateway, await openBytes(config)];

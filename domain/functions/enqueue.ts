@@ -81,6 +81,24 @@ export const requireDepth = (depth: number): void => {
   if (depth > maxDepth) throw jobLoop();
 };
 
+/**
+ * The space that unique keys of a caller lie in: all but the project itself have spaces of their own. Strangers with a
+ * publishable key could take the keys of its jobs, or replace what a job that it debounces was given.
+ */
+const spaceOf = (caller: FunctionCaller | undefined): string => {
+  if (caller === undefined || caller.kind === 'secret') return '';
+  return caller.kind === 'user' ? `user ${String(caller.user?.['sub'])} ` : `${caller.kind} `;
+};
+
+const inSpace = (
+  space: string,
+  options: EnqueueOptions,
+  { debounce_ms: debounceMs }: FunctionVersion,
+): EnqueueOptions =>
+  space === '' || (options.unique_key === undefined && debounceMs === null)
+    ? options
+    : { ...options, unique_key: `${space}${options.unique_key ?? ''}` };
+
 /** The first of several jobs with the same key stands for all of them. */
 const claim = async (
   db: Queryable,
@@ -191,7 +209,12 @@ export const enqueue = async (
   if (fn === undefined) throw notFound('function');
   requireActive(project);
   if (order.caller !== undefined) requireTaken(fn.access, order.caller);
-  const jobs = order.jobs.map((job) => ({ ...job, id: job.id ?? newId() }));
+  const space = spaceOf(order.caller);
+  const jobs = order.jobs.map(({ id = newId(), payload, options }) => ({
+    id,
+    payload,
+    options: inSpace(space, options, fn),
+  }));
   const asRow = (job: EnqueuedJob & { readonly id: string }): NewJobRow =>
     rowOf(project, { ...order, caps: limits.caps }, fn, job);
   const { enqueued, rows } =

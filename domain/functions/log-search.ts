@@ -6,8 +6,8 @@ import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { z } from 'zod';
 import type { LogLevel, LogLine } from '#domain/jobs/logs.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { createConcurrencyLimit } from '#lib/concurrency-limit.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { createSearchLimit } from '#lib/search-limit.ts';
 import { levelBits } from './run-report.ts';
 
 /** One line with its run. */
@@ -207,20 +207,12 @@ const step = async (db: Queryable, projectId: string, search: LogSearch, page: P
   return page.next !== null;
 };
 
-/** Searches of a project at a time, in this process. */
-const maxSearches = 2;
-const withPlace = createConcurrencyLimit(
-  maxSearches,
-  () =>
-    new ServiceError('rate_limited', `Only ${maxSearches} searches of a project's logs run at a time.`, {
-      headers: { 'Retry-After': '2' },
-    }),
-);
+const withPlace = createSearchLimit("a project's logs");
 
 /**
  * The lines that fit, the latest run first and of each run the last line first; of runs that go on what they have logged
  * so far. A search that has taken 2 s ends with what it has found, be it nothing; `next` goes on behind that.
- * @throws {ServiceError} `validation_failed` for a cursor of nobody's; `rate_limited` for a third search at a time
+ * @throws {ServiceError} `validation_failed` for a cursor of nobody's; those of `createSearchLimit`
  */
 export const searchLogs = async (
   db: Queryable,

@@ -62,8 +62,16 @@ interface Awaited {
   readonly events: readonly AwaitedEvent[];
 }
 
-const resumeThose = async (db: Queryable, { projectId, pattern, events }: Awaited): Promise<number> => {
-  let resumed = 0;
+/** The result of a pass over waiting steps. */
+interface Resumed {
+  /** Steps that got an event. */
+  readonly resumed: number;
+  /** How often a step was compared with an event. */
+  readonly compared: number;
+}
+
+const resumeThose = async (db: Queryable, { projectId, pattern, events }: Awaited): Promise<Resumed> => {
+  let [resumed, compared] = [0, 0];
   for (let after: Pick<Batch, 'job_id' | 'name'> = beginning; ;) {
     const batch: Batch = await one(
       db.query<Batch & Record<string, unknown>>(
@@ -83,7 +91,8 @@ const resumeThose = async (db: Queryable, { projectId, pattern, events }: Awaite
       ),
     );
     resumed += batch.resumed;
-    if (batch.compared < batchSize) return resumed;
+    compared += batch.compared * events.length;
+    if (batch.compared < batchSize) return { resumed, compared };
     after = batch;
   }
 };
@@ -103,19 +112,25 @@ const patternsOf = async (db: Queryable, projectId: string, names: readonly stri
  * Gives events of a project to the steps of its runs that wait for them (`step.waitForEvent`), in batches of 1,000
  * steps; runs that sleep are due from then on. Each step takes the first of the events that its filter takes. To be
  * called in the transaction that passes on the events.
- * @returns how many steps got one
+ * @returns how many steps got one, and how much was compared for that
  */
 export const resumeWaiting = async (
   db: Queryable,
   projectId: string,
   events: readonly AwaitedEvent[],
-): Promise<number> => {
+): Promise<Resumed> => {
   const names = [...new Set(events.map(({ event }) => event))];
-  let resumed = 0;
+  let [resumed, compared] = [0, 0];
   for (const rows of (await patternsOf(db, projectId, names)).values()) {
     const fitting = new Set(rows.map(({ name }) => name));
     const pattern = rows[0]?.pattern ?? '';
-    resumed += await resumeThose(db, { projectId, pattern, events: events.filter(({ event }) => fitting.has(event)) });
+    const done = await resumeThose(db, {
+      projectId,
+      pattern,
+      events: events.filter(({ event }) => fitting.has(event)),
+    });
+    resumed += done.resumed;
+    compared += done.compared;
   }
-  return resumed;
+  return { resumed, compared };
 };

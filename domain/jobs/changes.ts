@@ -2,6 +2,7 @@ import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import type { JobError, JobRef } from '#queues/define.ts';
 import { type Part, inPart } from './queue-shards.ts';
+import { storedBytesOf } from './steps.ts';
 import { type JobRow, jobColumns } from './store.ts';
 
 const dayMs = 24 * 3600 * 1000;
@@ -61,7 +62,7 @@ export const revive = (
        ), forgotten as (
          delete from job_log_parts where job_id in (select id from revived)
        ), kept as materialized (
-         select name, octet_length(coalesce(result, '')) as bytes from job_steps s
+         select name, ${storedBytesOf('s')} as bytes from job_steps s
          where job_id in (select id from revived) and status = 'succeeded' and not exists (
            select from job_steps f where f.job_id = s.job_id and f.name = $3
              and (s.started_at, s.name) >= (f.started_at, f.name))
@@ -248,11 +249,16 @@ export interface DueJob extends JobRef {
 // slept goes on, which is no start.
 const needsSlot = `status = 'queued' and flow_of is not null and slot_at is distinct from next_run_at`;
 
+interface Due {
+  readonly type: string;
+  readonly part: Part;
+  readonly max: number;
+  /** Projects whose jobs are left for another time. */
+  readonly except?: readonly string[];
+}
+
 /** Jobs whose time has come: delayed ones, retries, and runs that slept. At most `max` of those that sleep, and of the others. */
-export const takeDue = async (
-  db: Queryable,
-  { type, part, max }: { readonly type: string; readonly part: Part; readonly max: number },
-): Promise<DueJob[]> => {
+export const takeDue = async (db: Queryable, { type, part, max, except = [] }: Due): Promise<DueJob[]> => {
   const rows = await db.query<{
     id: string;
     project_id: string;
@@ -269,14 +275,16 @@ export const takeDue = async (
      where id in (
        select id from (
          select id from jobs where type = $1 and status = 'queued' and next_run_at <= now() and ${inPart('$3', '$4')}
+           and project_id <> all ($5::uuid[])
          order by next_run_at limit $2 for update skip locked) as queued
        union all
        select id from (
          select id from jobs where type = $1 and status = 'waiting' and next_run_at <= now() and ${inPart('$3', '$4')}
+           and project_id <> all ($5::uuid[])
          order by next_run_at limit $2 for update skip locked) as asleep)
      returning id, project_id, priority, reply_to is not null as awaited, concurrency_key as key,
        flow_of is not null and slot_at is null as held`,
-    [type, max, part.count, part.index],
+    [type, max, part.count, part.index, except],
     'take-due-jobs',
   );
   return rows.map((row) => ({

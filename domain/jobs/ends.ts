@@ -48,10 +48,11 @@ const statusesOf = (wanted: readonly LogLevel[]): string[] =>
     .filter(([, level]) => wanted.includes(level))
     .map(([status]) => status);
 
-const cursorSchema = z.tuple([z.string().regex(/^[\d :.+-]{10,40}$/), z.uuid()]);
+/** Microseconds since 1970, and the job. */
+const cursorSchema = z.tuple([z.int().nonnegative(), z.uuid()]);
 
 /** @throws {ServiceError} `validation_failed` */
-const placeOf = (cursor: string): readonly [string, string] => {
+const placeOf = (cursor: string): z.output<typeof cursorSchema> => {
   try {
     return cursorSchema.parse(JSON.parse(Buffer.from(cursor, 'base64url').toString()));
   } catch {
@@ -66,10 +67,11 @@ const pattern = (text: string): string => `%${text.replaceAll(/[\\%_]/g, String.
 // By jobs_project, from the latest back: jobs are listed by when they were accepted. Unnamed, so that it is planned for
 // its values: a request is found by its own index.
 const endsSql = `
-  select id, type, status, attempt, error_code, error_message, request_id, finished_at, created_at::text as accepted
+  select id, type, status, attempt, error_code, error_message, request_id, finished_at,
+    (extract(epoch from created_at) * 1000000)::bigint as accepted
   from jobs
   where project_id = $1 and finished_at is not null
-    and ($2::timestamptz is null or (created_at, id) < ($2, $3::uuid))
+    and ($2::bigint is null or (created_at, id) < (timestamptz 'epoch' + $2 * interval '1 microsecond', $3::uuid))
     and ($4::text is null or error_message ilike $4 or type ilike $4 or error_code ilike $4)
     and ($5::text[] is null or status = any ($5))
     and ($6::timestamptz is null or created_at >= $6) and ($7::text is null or request_id = $7)
@@ -88,7 +90,7 @@ export const listJobEnds = (
   const [at, id] = cursor === undefined ? [null, null] : placeOf(cursor);
   const which = [text === undefined ? null : pattern(text), wanted === undefined ? null : statusesOf(wanted)];
   return bounded(db, async (tx) => {
-    const rows = await tx.query<JobEndLine & { accepted: string }>(endsSql, [
+    const rows = await tx.query<JobEndLine & { accepted: number }>(endsSql, [
       projectId,
       at,
       id,

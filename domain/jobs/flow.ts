@@ -111,31 +111,24 @@ interface Buffered {
   readonly is_due: boolean;
 }
 
-// The clock of the database may have been set back since they came.
+// No more is read than one batch takes: a row is at least as long as its payload, and all that wait may be gigabytes. The
+// clock of the database may have been set back since they came.
 const bufferedSql = `
-  select id, data, priority, depth, request_id,
-    count(*) over () = $3 or bool_or(is_over) over () or oldest <= now() - make_interval(secs => $4)
+  select id, data, priority, depth, request_id, is_due from (
+    select *, count(*) over () = $3 or bool_or(is_over) over () or oldest <= now() - make_interval(secs => $4)
       or oldest > now() + interval '5 seconds' as is_due
-  from (
-    select *, sum(octet_length(data)) over w > $5 and row_number() over w > 1 as is_over, min(queued_at) over () as oldest
     from (
-      select id, data, priority, depth, request_id, queued_at from jobs j
-      where type = $1 and flow_of = $2 and batch_size is null and ${isHeld('j')}
-      order by priority desc, id limit $3 for update skip locked) page
-    window w as (order by priority desc, id)) measured
+      select *, sum(octet_length(data)) over w > $5 and row_number() over w > 1 as is_over,
+        min(queued_at) over () as oldest
+      from (
+        select id, data, priority, depth, request_id, queued_at from jobs j
+        where type = $1 and flow_of = $2 and batch_size is null and ${isHeld('j')}
+        order by priority desc, id limit $3 for update skip locked) page
+      window w as (order by priority desc, id)) measured) judged
+  where not is_over
   order by priority desc, id`;
 
 const payloadOf = ({ data }: Buffered): string => (JSON.parse(data) as { payload: string }).payload;
-
-/** As many as fit: a row is at least as long as its payload. */
-const fitting = (rows: readonly Buffered[]): readonly Buffered[] => {
-  let bytes = 0;
-  const beyond = rows.findIndex(({ data }, place) => {
-    bytes += Buffer.byteLength(data);
-    return place > 0 && bytes > maxBatchBytes;
-  });
-  return beyond < 0 ? rows : rows.slice(0, beyond);
-};
 
 const batchRow = (functionId: string, fn: Holder, jobs: readonly Buffered[]) => {
   const { rate, retry, version, project_id: projectId } = fn;
@@ -163,9 +156,8 @@ const makeBatches = async (tx: Tx, functionId: string, fn: Holder, batch: Batchi
   const ready: JobRef[] = [];
   for (let made = 0; made < maxBatches; made += 1) {
     const given = [functionInvoke.type, functionId, batch.max_size, batch.max_wait_ms / 1000, maxBatchBytes];
-    const rows = await tx.query<Buffered>(bufferedSql, given, 'buffered-jobs');
-    if (rows[0]?.is_due !== true) break;
-    const jobs = fitting(rows);
+    const jobs = await tx.query<Buffered>(bufferedSql, given, 'buffered-jobs');
+    if (jobs[0]?.is_due !== true) break;
     const row = batchRow(functionId, fn, jobs);
     const inserted = await insertJobs(tx, [row]);
     await tx.query(
@@ -312,24 +304,31 @@ const maxHolders = 200;
 const step = (behind: string): string => `
   select project_id, flow_of from jobs j where type = $1 and ${isHeld('j')} and flow_of > ${behind} order by flow_of limit 1`;
 
+/** The first of each project, then the second, so that a project with many holds up no other. */
+const inTurns = (holders: readonly { readonly project_id: string; readonly flow_of: string }[]): string[] => {
+  const byProject = [...Map.groupBy(holders, (holder) => holder.project_id).values()];
+  const longest = Math.max(0, ...byProject.map(({ length }) => length));
+  return Array.from({ length: longest }, (_, turn) => byProject.flatMap((own) => own[turn]?.flow_of ?? [])).flat();
+};
+
 /**
- * Functions that hold jobs, behind those that were found before.
+ * Functions that hold jobs, behind those that were found before, in turns by project.
  * @returns no more than 200 of them, and where the next pass begins; null: at the beginning
  */
 export const holdersOf = async (
   db: Queryable,
   { type, part, after }: { readonly type: string; readonly part: Part; readonly after: string | null },
 ): Promise<{ readonly found: readonly string[]; readonly last: string | null }> => {
-  const rows = await db.query<{ flow_of: string; is_ours: boolean }>(
+  const rows = await db.query<{ project_id: string; flow_of: string; is_ours: boolean }>(
     `with recursive holders as (
        (${step('$2::uuid')})
        union all
        select n.* from holders h cross join lateral (${step('h.flow_of')}) n)
-     select flow_of, ${inPart('$3', '$4')} as is_ours from holders limit ${maxHolders}`,
+     select project_id, flow_of, ${inPart('$3', '$4')} as is_ours from holders limit ${maxHolders}`,
     [type, after ?? '00000000-0000-0000-0000-000000000000', part.count, part.index],
     'holders-of-jobs',
   );
-  const found = rows.filter(({ is_ours: isOurs }) => isOurs).map(({ flow_of: id }) => id);
+  const found = inTurns(rows.filter(({ is_ours: isOurs }) => isOurs));
   return { found, last: rows.length === maxHolders ? (rows.at(-1)?.flow_of ?? null) : null };
 };
 

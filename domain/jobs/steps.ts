@@ -13,8 +13,10 @@ import { functionOf } from './filter.ts';
 
 /** So many steps a run may have. */
 export const maxSteps = 1000;
-/** The bytes that their results may take together. */
+/** The bytes that their results, and what they wait for, may take together. */
 export const maxStepBytes = 4 * 1024 * 1024;
+/** A step that waits takes so much beside its texts: its row, its entries in indexes, and the comparisons. */
+const waitBytes = 200;
 /** From then on nothing waits any more: a time, or an event. */
 export const maxWaitMs = 365 * 24 * 3600 * 1000;
 
@@ -137,8 +139,17 @@ export interface StepRecord extends StepRun {
   readonly filter?: CompiledFilter | null;
 }
 
-const bytesOf = ({ result, error }: StepRecord): number =>
-  Buffer.byteLength(result ?? '') + Buffer.byteLength(error ?? '');
+/** The bytes that a step adds to those of its run. A filter of 4 KB is compiled to tens of them. */
+export const bytesOfStep = ({ name, kind, result, error, event, filter }: StepRecord): number => {
+  const texts = [result, error, event, filter?.table, filter?.other, kind === 'run' ? '' : name];
+  const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0);
+  return kind === 'run' ? bytes : bytes + waitBytes;
+};
+
+/** SQL: the same of a row that was recorded. */
+export const storedBytesOf = (step: string): string =>
+  `octet_length(concat(${['result', 'error', 'event', 'filter_table', 'filter_other'].map((column) => `${step}.${column}`).join(', ')}))
+    + case when ${step}.kind = 'run' then 0 else octet_length(${step}.name) + ${waitBytes} end`;
 
 // The row of the job first, always: whoever ends it, or wakes it, takes the locks in this order. A result stays as it
 // was recorded first. A step that is there already was recorded by this very run, when the answer to its commit was lost.
@@ -198,7 +209,7 @@ export const recordSteps = async (db: Queryable, steps: readonly StepRecord[]): 
       steps.map((step) => step.event ?? null),
       steps.map((step) => step.filter?.table ?? null),
       steps.map((step) => step.filter?.other ?? null),
-      steps.map(bytesOf),
+      steps.map(bytesOfStep),
     ],
     'record-steps',
   );

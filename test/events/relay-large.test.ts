@@ -14,35 +14,35 @@ import { asOwner, projectWith, withServers } from '../database/limits-scene.ts';
 
 const platform = usePlatform(test);
 
-let project: TestProject;
-
-test.before('a project with a table that somebody subscribes to', async () => {
-  project = await projectWith(platform(), { rows: null });
+/** A project with a table that somebody subscribes to. */
+const newSource = async (): Promise<TestProject> => {
+  const project = await projectWith(platform(), { rows: null });
   await asOwner(platform(), project, (owner) => owner.query('create table t (x bigint)'));
   await keepEventsOf(platform().db, project.id);
   await withServers(platform(), (servers) =>
     setTableSubscriptions({ db: platform().db, servers }, project.id, [{ table: 't', op: null }]),
   );
-});
+  return project;
+};
 
-const insert = (rows: number) =>
+const insert = (project: TestProject, rows: number) =>
   asOwner(platform(), project, (owner) => owner.query(`insert into t select generate_series(1, ${rows})`));
 
-const left = (): Promise<number> =>
+const left = (project: TestProject): Promise<number> =>
   asAdmin(project.dbName, async (admin) => (await admin.query('select from plinth.outbox')).rowCount ?? 0);
 
-const kept = async (): Promise<number> =>
+const kept = async (project: TestProject): Promise<number> =>
   (await platform().db.query('select from outbox_events where project_id = $1', [project.id])).length;
 
 /** The worker looks into the project's database after so long. */
-const pollIn = (interval: string) =>
+const pollIn = (project: TestProject, interval: string) =>
   platform().db.query('update event_sources set looked_at = now() + $2::interval where project_id = $1', [
     project.id,
     interval,
   ]);
 
 /** The nice values of the server processes of the project's database; null: the server is another machine's. */
-const priorities = (): Promise<(number | null)[]> =>
+const priorities = (project: TestProject): Promise<(number | null)[]> =>
   asAdmin(project.dbName, async (admin) => {
     const { rows } = await admin.query<{ pid: number }>(
       'select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
@@ -56,23 +56,24 @@ const priorities = (): Promise<(number | null)[]> =>
     });
   });
 
-test.serial('a large backlog is taken by a server process of a low priority', async (t) => {
-  await insert(1200);
-  await pollIn('-1 hour');
-  await until(async () => (await left()) === 0);
-  const found = await priorities();
+test('a large backlog is taken by a server process of a low priority', async (t) => {
+  const project = await newSource();
+  await insert(project, 1200);
+  await pollIn(project, '-1 hour');
+  await until(async () => (await left(project)) === 0);
+  const found = await priorities(project);
   t.true(found.includes(10) || found.includes(null), String(found));
 });
 
-test.serial('events stay in the outbox until what was kept of them lasts', async (t) => {
+test('events stay in the outbox until what was kept of them lasts', async (t) => {
   const { db } = platform();
-  await pollIn('1 hour');
-  const before = await kept();
-  await insert(3);
+  const project = await newSource();
+  await pollIn(project, '1 hour');
+  await insert(project, 3);
   const source = await findSource(db, project.id);
   const seen: number[] = [];
   const fails = async (): Promise<void> => {
-    seen.push((await kept()) - before, await left());
+    seen.push(await kept(project), await left(project));
     throw new Error('the disk is gone');
   };
   const slowly = async (): Promise<void> => {
@@ -84,10 +85,10 @@ test.serial('events stay in the outbox until what was kept of them lasts', async
     const turn = (untilLasting: () => Promise<void>) =>
       drainSource({ db, connections, log: memoryLog().log, untilLasting }, source as never);
     await t.throwsAsync(turn(fails), { message: 'the disk is gone' });
-    t.deepEqual([...seen, await left()], [3, 3, 3]);
+    t.deepEqual([...seen, await left(project)], [3, 3, 3]);
     t.false(await turn(slowly), 'a turn of more than 50 ms leaves nothing of three events');
     await connections.close();
   });
-  t.deepEqual([(await kept()) - before, await left()], [3, 0]);
+  t.deepEqual([await kept(project), await left(project)], [3, 0]);
   await t.throwsAsync(notePolled(db, newId()));
 });

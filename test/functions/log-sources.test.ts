@@ -86,7 +86,19 @@ test('deliveries are lines, too, and what makes no sense is refused', async (t) 
   t.is((await logs('source=webhook&q=answered')).logs.length, 2);
   const first = await logs('source=webhook&limit=2');
   t.is((await logs(`source=webhook&limit=2&cursor=${first.next ?? ''}`)).logs.length, 1);
-  for (const query of ['source=mail', 'source=job&cursor=x', 'source=webhook&cursor=x', 'source=job&function=a'])
+  const never = Buffer.from(JSON.stringify(['2024-99-99 00:00', project.id])).toString('base64url');
+  for (const query of [
+    'source=nothing',
+    'source=job,mail',
+    'source=function,job',
+    'source=',
+    'source=job&cursor=x',
+    `source=job&cursor=${never}`,
+    'source=webhook&cursor=x',
+    'source=mail&cursor=x',
+    'source=job&function=a',
+    'source=mail&function=a',
+  ])
     t.is((await ask('GET', `/logs?${query}`)).status, 400, query);
   const live = await ask('GET', '/logs?source=job', { headers: { accept: 'text/event-stream' } });
   t.is(live.status, 400);

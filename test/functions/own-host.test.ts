@@ -11,7 +11,15 @@ const cookies = `exports.handler = (_, { request }) => {
   headers.append('set-cookie', 'own=1; HttpOnly');
   headers.append('set-cookie', 'wide=1; Domain=apps.example');
   headers.append('set-cookie', 'wider=1; domain = ".example"');
+  headers.append('set-cookie', \`twice=1; Domain=\${new URL(request.url).hostname}; Domain=apps.example\`);
   headers.append('set-cookie', 'plinth_flow=forged');
+  headers.append('set-cookie', '=plinth_flow=forged');
+  headers.append('set-cookie', '__Host-plinth_session=forged; Secure; Path=/');
+  headers.append('set-cookie', \`exact=1; Domain=.\${new URL(request.url).hostname.toUpperCase()}\`);
+  headers.append('x-accel-redirect', '/etc/passwd');
+  headers.append('x-sendfile', '/etc/passwd');
+  headers.append('x-accel-buffering', 'no');
+  headers.append('set-login', 'logged-out');
   headers.append('strict-transport-security', 'max-age=1');
   return new Response(request.headers.get('cookie') + ' ' + request.url, { headers });
 }`;
@@ -27,7 +35,7 @@ const call = async (one: ProjectScene, isOwn: boolean) => {
     headers: {
       host: isOwn ? `${ref}.apps.example` : '127.0.0.1',
       apikey: key,
-      cookie: 'a=1; plinth_ops=secret; b=2',
+      cookie: 'a=1; plinth_ops=secret; __Host-plinth_session=secret; b=2',
     },
   }).end();
   const [answer] = (await once(sent, 'response')) as [IncomingMessage];
@@ -37,8 +45,16 @@ const call = async (one: ProjectScene, isOwn: boolean) => {
 test('on its own host a project has cookies, but none for others and none of the platform', async (t) => {
   const one = await scene(cookies);
   const { headers, body } = await call(one, true);
-  t.deepEqual(headers['set-cookie'], ['own=1; HttpOnly']);
-  t.is(headers['x-plinth-dropped'], 'set-cookie');
+  const host = `${one.project.ref}.apps.example`;
+  t.deepEqual(headers['set-cookie'], ['own=1; HttpOnly', `exact=1; Domain=.${host.toUpperCase()}`]);
+  t.deepEqual(String(headers['x-plinth-dropped']).split(', ').toSorted(), [
+    'set-cookie',
+    'x-accel-redirect',
+    'x-sendfile',
+  ]);
+  t.deepEqual([headers['x-accel-redirect'], headers['x-sendfile']], [undefined, undefined]);
+  t.is(headers['x-accel-buffering'], 'no');
+  t.is(headers['set-login'], 'logged-out');
   t.is(headers['strict-transport-security'], 'max-age=1');
   t.is(headers['content-security-policy'], undefined);
   t.regex(
@@ -50,7 +66,9 @@ test('on its own host a project has cookies, but none for others and none of the
 test('on the shared host it has none, whatever domain the installation has', async (t) => {
   const { headers, body } = await call(await scene(cookies), false);
   t.is(headers['set-cookie'], undefined);
-  t.regex(String(headers['x-plinth-dropped']), /set-cookie/);
+  t.regex(String(headers['x-plinth-dropped']), /set-cookie.*x-sendfile/);
+  t.is(headers['set-login'], undefined);
+  t.is(headers['x-sendfile'], undefined);
   t.regex(String(headers['content-security-policy']), /^sandbox /);
   t.regex(body, /^null /);
 });

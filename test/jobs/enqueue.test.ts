@@ -81,6 +81,32 @@ test.serial('another project’s function is not found, and access and roles are
   t.is((await at(s.fn, s.project.key)).status, 202);
 });
 
+test.serial('who is not the project has unique keys of its own, and short delays', async (t) => {
+  const { client } = platform();
+  const s = await scene('export const handler = (n) => n;');
+  const tokenOf = async (): Promise<string> => {
+    const { body } = await s.ask('POST', '/users/tokens', { body: { sub: crypto.randomUUID(), claims: {} } });
+    return String(body.access_token);
+  };
+  const by = (who: { readonly key?: string; readonly token?: string }) => async (body: object) => {
+    const answer = await client.call('POST', `/api/functions/${s.fn.slug}/jobs`, { ...who, body });
+    return answer.status === 202 ? String(answer.body.jobs[0].status) : answer.status;
+  };
+  const [one, two] = [by({ token: await tokenOf() }), by({ token: await tokenOf() })];
+  const [secret, open] = [by({ key: s.project.key }), by({ key: s.project.publishableKey })];
+  const options = { unique_key: 'order-7', delay_ms: 60_000 };
+  for (const each of [open, one, two, secret]) t.is(await each(options), 'queued');
+  for (const each of [open, one, two, secret]) t.is(await each(options), 'duplicate');
+  const late = { run_at: new Date(Date.now() + 7_200_000).toISOString() };
+  for (const each of [open, one]) t.deepEqual([await each({ delay_ms: 3_600_001 }), await each(late)], [403, 403]);
+  t.is(await secret(late), 'queued');
+  await s.ask('PATCH', `/functions/${s.fn.id}`, { body: { debounce_ms: 3_600_000 } });
+  const [job] = (await enqueue(s, { payload: 'of the project' })).body.jobs;
+  t.is(await open({ payload: 'of somebody' }), 'queued', 'nobody replaces what the project debounces');
+  const [row] = await platform().db.query<{ data: string }>('select data from jobs where id = $1', [job.job_id]);
+  t.is((JSON.parse(row?.data ?? '') as { payload: string }).payload, '"of the project"');
+});
+
 test.serial('of fifty jobs with one unique key one is made, and all callers get its id', async (t) => {
   const s = await scene('export const handler = () => null;');
   const options = { unique_key: 'once', unique_for_ms: 60_000 };

@@ -1,6 +1,7 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { releaseHeld, renewStarts, takeStart } from '#domain/jobs/flow.ts';
+import type { Tx } from '#lib/control-db.ts';
 import type { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { until } from '#test/support/until.ts';
@@ -242,6 +243,28 @@ test('fifty jobs with one key at the same moment are one, and a cancelled one ke
   await s.jobWhen(id, 'succeeded');
 });
 
+test('a function whose jobs cannot be released just now holds up nobody else’s', async (t) => {
+  const [held, other] = [await controlled({ rate: { per_second: 0.001 } }), await scene(echo)];
+  await enqueue(held, { payloads: [1, 2] });
+  const { db } = platform();
+  const blocked = async () => {
+    const rows = await db.query<{ pid: number; since: Date }>(
+      `select pid, query_start as since from pg_stat_activity
+       where datname = current_database() and wait_event_type = 'Lock' and query like '%function_rates%for update%'`,
+    );
+    return rows[0];
+  };
+  await db.transaction(async (tx) => {
+    await tx.query('select from function_rates where function_id = $1 for update', [held.fn.id]);
+    const waiting = await until(blocked);
+    for (const payload of [1, 2]) {
+      const [id = ''] = idsOf(await enqueue(other, { payload, delay_ms: 10 }));
+      await other.jobWhen(id, 'succeeded');
+    }
+    t.deepEqual(await blocked(), waiting, 'the jobs ran while the same statement waited');
+  }, systemActor);
+});
+
 test('a full batch is one run with all payloads; its jobs end with it and there is one invocation', async (t) => {
   const s = await controlled({ batch: { max_size: 3, max_wait_ms: 3_600_000 } });
   const [early = ''] = idsOf(await enqueue(s, { payload: { n: 1 } }));
@@ -260,6 +283,35 @@ test('a full batch is one run with all payloads; its jobs end with it and there 
     ended[0]?.result.invocation_id,
   ]);
   t.true(data.includes('12345678901234567890'));
+});
+
+test('of jobs with long payloads no more is read than a batch takes', async (t) => {
+  const s = await controlled({ batch: { max_size: 1000, max_wait_ms: 3_600_000 } });
+  const { db } = platform();
+  const given = { function_id: s.fn.id, version: 1, trigger: 'api', payload: JSON.stringify('x'.repeat(2_000_000)) };
+  const lengths: number[] = [];
+  const undone = new Error('undone');
+  const work = db.transaction(async (tx) => {
+    await tx.query(
+      `insert into jobs (id, project_id, type, status, data, max_attempts, request_id, flow_of, next_run_at)
+       select uuid_v7(), $1, 'function.invoke', 'queued', $2, 3, 'long', $3, 'infinity' from generate_series(1, 10)`,
+      [s.project.id, JSON.stringify(given), s.fn.id],
+    );
+    const noting: Tx = {
+      kind: 'transaction',
+      query: async (sql, values, name) => {
+        const rows = await tx.query<never>(sql, values, name);
+        if (name === 'buffered-jobs')
+          lengths.push(rows.reduce((sum, { data }: { readonly data: string }) => sum + data.length, 0));
+        return rows;
+      },
+    };
+    await releaseHeld({ ...db, transaction: (release) => release(noting) }, s.fn.id, 0);
+    throw undone;
+  }, systemActor);
+  t.is(await t.throwsAsync(work), undone);
+  t.is(lengths.length, 4, 'three batches of three, and one job is left');
+  for (const length of lengths) t.true(length <= 6 * 1024 * 1024, `${length}`);
 });
 
 test('a batch that is not full runs when its first job has waited long enough, or when batches are given up', async (t) => {

@@ -6,6 +6,7 @@ import type { JobDefinition } from '#queues/define.ts';
 import { type EngineScene, heldRuns, openEngine, succeeded, testJobs } from '#test/support/engine.ts';
 import { until } from '#test/support/until.ts';
 import type { ShardContext } from '#workers/shard-leader/context.ts';
+import { createAdmitDue } from '#workers/shard-leader/due.ts';
 import { reap } from '#workers/shard-leader/reap.ts';
 import type { FailureDetector } from '#workers/shard-leader/heartbeat.ts';
 import type { Processor } from '#workers/processor.ts';
@@ -198,4 +199,31 @@ test('a run whose last word cannot be had waits for the next round and holds up 
   isBroken = false;
   await reap(shard, allDead);
   t.is((await scene.row(bad)).status, 'failed');
+});
+
+test('many runs of one project that wake together do not make those of another late', async (t) => {
+  const scene = await openEngine(t);
+  const { db } = scene;
+  const wake = (projectId: string, count: number, ago: string) =>
+    db.query(
+      `insert into jobs (id, project_id, type, status, data, request_id, next_run_at)
+       select uuid_v7(), $1, $2, 'waiting', 'null', 'r', now() - $4::interval from generate_series(1, $3::int)`,
+      [projectId, testJobs.once.type, count, ago],
+    );
+  const [flood, other, quiet] = [newId(), newId(), newId()];
+  await wake(flood, 3000, '2 hours');
+  await wake(other, 1500, '1 hour');
+  const admitDue = createAdmitDue(contextOf(scene, testJobs.once));
+  await admitDue();
+  await wake(quiet, 1, '1 second');
+  const asleep = async (projectId: string): Promise<number> => {
+    const rows = await db.query(`select from jobs where project_id = $1 and status = 'waiting'`, [projectId]);
+    return rows.length;
+  };
+  t.deepEqual([await asleep(flood), await asleep(other)], [2500, 1500]);
+  for (let turn = 0; turn < 3; turn += 1) await admitDue();
+  t.is(await asleep(quiet), 0, 'it is behind two floods');
+  t.true((await asleep(flood)) >= 1500);
+  for (let turn = 0; turn < 12; turn += 1) await admitDue();
+  t.deepEqual([await asleep(flood), await asleep(other)], [0, 0]);
 });

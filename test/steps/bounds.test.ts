@@ -22,6 +22,34 @@ test('a run that would sleep fails when too many of its project do', async (t) =
   t.is((await one.ask('GET', `/jobs/${first}`)).body.status, 'waiting');
 });
 
+test('what steps wait for counts as their results do, since it is kept as long', async (t) => {
+  const other = await scene(`exports.handler = async (payload, { step }) => {
+    const filter = Array.from({ length: payload.terms }, (_, i) => 'data.a = data.b' + i).join(' and ');
+    await step.all(Array.from({ length: payload.waits }, (_, i) => step.waitForEvent('e' + i, { filter })));
+  }`);
+  const ended = await other.jobWhen(await other.begin({ terms: 150, waits: 200 }), 'waiting', 'failed');
+  t.like(ended, { status: 'failed', error: { code: 'step_results_too_large' } }, JSON.stringify(ended));
+  const asleep = await other.jobWhen(await other.begin({ terms: 1, waits: 20 }), 'waiting', 'failed');
+  t.is(asleep.status, 'waiting', JSON.stringify(asleep));
+  const [row] = await platform().db.query<{ step_bytes: number }>('select step_bytes from jobs where id = $1', [
+    asleep.id,
+  ]);
+  t.true((row?.step_bytes ?? 0) > 20 * 200);
+});
+
+test('the rows of steps that have ended count in what the project stores', async (t) => {
+  const other = await scene(`exports.handler = async (payload, { step }) => {
+    for (let i = 0; i < 100; i += 1) await step.run('s' + i, () => null);
+  }`);
+  const id = await other.begin();
+  await other.jobWhen(id, 'succeeded', 'failed');
+  const [row] = await platform().db.query<{ kept_step_bytes: number }>(
+    'select kept_step_bytes from jobs where id = $1',
+    [id],
+  );
+  t.true((row?.kept_step_bytes ?? 0) >= 100 * 150, JSON.stringify(row));
+});
+
 test('what is no step is refused in words, and a public caller is told that the run goes on', async (t) => {
   const one = await scene(`exports.handler = async (payload, { step }) => {
     const failed = async (work) => work().then(() => 'none', ({ message }) => message);

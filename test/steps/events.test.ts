@@ -158,8 +158,8 @@ test('one event resumes any number of runs, in batches, each once, and those of 
   await sleepers(one, 2300);
   await sleepers(other, 3);
   const event = { id: newId(), event: 'go', data: '{}', body: '{"event":"go"}' };
-  t.is(await resumeWaiting(db, one.project.id, [event]), 2300);
-  t.is(await resumeWaiting(db, one.project.id, [event]), 0);
+  t.deepEqual(await resumeWaiting(db, one.project.id, [event]), { resumed: 2300, compared: 2300 });
+  t.deepEqual(await resumeWaiting(db, one.project.id, [event]), { resumed: 0, compared: 0 });
   const due = await db.query<{ project_id: string; count: number }>(
     `select project_id, count(*)::int as count from jobs where type = 'test.asleep' and next_run_at <= now() group by 1`,
   );

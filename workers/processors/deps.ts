@@ -8,6 +8,8 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { Platform } from '#domain/platform.ts';
 import type { Log } from '#lib/log.ts';
+import type { StorageConfig } from '#domain/storage/limits.ts';
+import type { StorageDeps } from '#domain/storage/storage.ts';
 import type { StorageDriver } from '#lib/object-store/object-store.ts';
 import type { Signals } from '#queues/signals.ts';
 import type { Processor } from '../processor.ts';
@@ -31,12 +33,16 @@ export interface ProcessorDeps extends ChangeListeners {
   readonly transports: Transports;
   readonly answerMs: number;
   /** Bytes of files, and how long they are kept once no row names them. */
-  readonly files: { readonly bytes: StorageDriver; readonly keepHours: number };
+  readonly files: { readonly bytes: StorageDriver; readonly keepHours: number; readonly config: StorageConfig };
+  /** Files of projects, with their rows. */
+  readonly storage: StorageDeps;
   readonly servers: Platform['servers'];
   /** Makes the jobs of triggers. */
   readonly enqueueOnce: (projectId: string, order: RepeatableOrder) => Promise<void>;
   /** Hands deliveries to those who listen. */
   readonly deliver: Signals['deliver'];
+  /** Tells those who listen to a project's log. */
+  readonly announceLines: Signals['announceLines'];
   /** Records attempts of webhook deliveries. */
   readonly recorder: TryRecorder;
   /** Functions: their code, the languages of this worker (none when it does not serve them), and what they may call. */

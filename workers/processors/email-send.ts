@@ -11,6 +11,7 @@ import { MailFailure } from '#domain/email/failure.ts';
 import { textOf } from '#domain/email/render.ts';
 import { usualTimeouts } from '#domain/email/smtp.ts';
 import type { Sender, Transports } from '#domain/email/transports.ts';
+import { mailLine } from '#domain/logs/lines.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { createBatcher, splitRefused } from '#lib/batch.ts';
 import type { Queryable } from '#lib/control-db.ts';
@@ -19,6 +20,7 @@ import type { Log } from '#lib/log.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import { emailSend } from '#queues/email-send.ts';
+import type { Signals } from '#queues/signals.ts';
 import { retryEachUntilDone, retryUntilDone } from '#workers/retry-until-done.ts';
 import { type JobContext, type Processor, JobParked, failed } from '../processor.ts';
 
@@ -35,6 +37,8 @@ const withoutWords = ({ id, status, response, error }: EmailTry): EmailTry => ({
 
 interface RecorderDeps {
   readonly db: Queryable;
+  /** Left out: nobody is told. */
+  readonly announceLines?: Signals['announceLines'];
   readonly log: Log;
 }
 
@@ -45,9 +49,14 @@ interface TryRecorder {
   readonly handedOver: (emailId: string) => Promise<void>;
 }
 
-const createTryRecorder = ({ db, log }: RecorderDeps): TryRecorder => {
+const createTryRecorder = ({ db, announceLines = () => undefined, log }: RecorderDeps): TryRecorder => {
+  const store = async (tries: readonly EmailTry[]): Promise<void> => {
+    const mails = await recordTries(db, tries);
+    for (const [projectId, ofProject] of Map.groupBy(mails, (mail) => mail.project_id))
+      announceLines(projectId, ofProject.map(mailLine));
+  };
   const storeAll = async (tries: readonly EmailTry[]): Promise<boolean[]> => {
-    await recordTries(db, tries);
+    await store(tries);
     return tries.map(() => true);
   };
   /** Answers which could be stored. */
@@ -65,14 +74,14 @@ const createTryRecorder = ({ db, log }: RecorderDeps): TryRecorder => {
     record: async (tried) => {
       // From here on each mail is recorded by itself: one that is refused again holds up no other.
       if (!(await batches.add(tried)))
-        await retryUntilDone(log, 'recording a mail', () => recordTries(db, [withoutWords(tried)]));
+        await retryUntilDone(log, 'recording a mail', () => store([withoutWords(tried)]));
     },
     handedOver: (emailId) =>
       retryUntilDone(log, 'recording that a mail was handed over', () => noteHandedOver(db, emailId)),
   };
 };
 
-export interface EmailSendDeps {
+export interface EmailSendDeps extends Pick<RecorderDeps, 'announceLines'> {
   readonly db: Queryable;
   readonly projects: Pick<Projects, 'sealer'>;
   readonly transports: Pick<Transports, 'senderOf'>;

@@ -165,7 +165,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
     sandbox: levelsOf(runtimes),
     run: async (data, context) => {
       const { jobId, projectId, requestId, attempt, signal, openAnswer, log } = context;
-      const { depth = 0, waitedMs = 0, envVersion = 0 } = context;
+      const { depth = 0, waitedMs = 0, envVersion = 0, isAwaited } = context;
       const { function_id: functionId, version, payload, ...by } = data as InvokeData;
       const times = new RunTimes(waitedMs);
       const fn = await load(functionId, version, envVersion);
@@ -195,7 +195,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
           steps,
         }),
         async (services) => {
-          const options = { signal: stop.signal, onLog, services: times.watch(services) };
+          const options = { signal: stop.signal, isAwaited, onLog, services: times.watch(services) };
           const outcome = await runtime.run(request, options);
           return { run: outcome, timings: times.of(outcome) };
         },

@@ -25,14 +25,14 @@ const faultOf = ({ status, result, error }: RunOutcome): string | null => {
 
 /** Tries whether the module of a version can be evaluated ahead of its runs, in the sandbox of its project. */
 export const functionSnapshotProcessor = ({ db, load, runtimes }: FunctionSnapshotDeps): Processor => ({
-  run: async (given, { projectId, signal }) => {
+  run: async (given, { projectId, signal, isAwaited }) => {
     const { function_id: functionId, version } = given as JobData<typeof functionSnapshot>;
     const fn = await load(functionId, version, 0);
     const runtime = runtimes.javascript;
     if (fn === undefined || runtime === undefined) throw new ServiceError('not_found', 'The function was deleted.');
     const { compiled: code, timeoutMs, memoryMib, env, entryPoint } = fn;
     const request = { projectId, functionId, version, code, entryPoint, payload: 'null', env, timeoutMs, memoryMib };
-    const attempt = (): Promise<RunOutcome> => runtime.run({ ...request, isTrial: true }, { signal });
+    const attempt = (): Promise<RunOutcome> => runtime.run({ ...request, isTrial: true }, { signal, isAwaited });
     let outcome = await attempt();
     // The engine ended the process over it, or a process that was busy ended: the second time this worker knows.
     if (outcome.status === 'crashed') outcome = await attempt();

@@ -8,6 +8,7 @@ import { functionSnapshotProcessor } from './function-snapshot.ts';
 import { projectProvisionProcessor } from './project-provision.ts';
 import { storageRenderProcessor } from './storage-render.ts';
 import { storageSweepProcessor } from './storage-sweep.ts';
+import { storageTransferProcessor } from './storage-transfer.ts';
 import { usersImportProcessor } from './users-import.ts';
 import { vectorsUpsertProcessor } from './vectors-upsert.ts';
 import { webhookDeliverProcessor } from './webhook-deliver.ts';
@@ -22,6 +23,7 @@ export const openProcessors: Readonly<Record<string, OpenProcessor>> = {
   'project.provision': projectProvisionProcessor,
   'storage.render': storageRenderProcessor,
   'storage.sweep': storageSweepProcessor,
+  'storage.transfer': storageTransferProcessor,
   'users.import': usersImportProcessor,
   'vectors.upsert': vectorsUpsertProcessor,
   'webhook.deliver': webhookDeliverProcessor,

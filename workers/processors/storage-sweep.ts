@@ -1,5 +1,6 @@
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { findProject } from '#domain/projects/store.ts';
+import type { StorageConfig } from '#domain/storage/limits.ts';
 import { sweepFiles } from '#domain/storage/sweep.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { StorageDriver } from '#lib/object-store/object-store.ts';
@@ -8,7 +9,7 @@ import { type Processor, failed } from '../processor.ts';
 interface StorageSweepDeps {
   readonly db: Queryable;
   readonly servers: Pick<DatabaseServers, 'connectTo'>;
-  readonly files: { readonly bytes: StorageDriver; readonly keepHours: number };
+  readonly files: { readonly bytes: StorageDriver; readonly keepHours: number; readonly config: StorageConfig };
 }
 
 /** Deletes bytes of a project that no row names any more. */

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Candidate, Leadership } from '#domain/jobs/queue-shards.ts';
-import { type DueJob, takeDue } from '#domain/jobs/changes.ts';
 import { type KeysAfter, admitKeyed, waitingKeys } from '#domain/jobs/concurrency.ts';
 import type { ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import { settleRules } from '#queues/gate/settle-rules.ts';
 import type { Heartbeat } from './heartbeat.ts';
 import type { ShardContext } from './context.ts';
+import { type AdmitDue, createAdmitDue } from './due.ts';
 import { reap } from './reap.ts';
 import { type FlowRelease, createFlowRelease } from './release.ts';
 import { type LeaseWatch, type Reconciler, createReconciler, restoreShard, watchLeases } from './reconcile.ts';
@@ -14,7 +14,6 @@ import { type LeaseWatch, type Reconciler, createReconciler, restoreShard, watch
 const reapEvery = 2;
 const reconcileEvery = 5;
 const rereadRulesEvery = 30;
-const maxDue = 500;
 /** Between two rounds, when something is due before the next: a run that slept begins at its time. */
 const dueEveryMs = 200;
 const duesInRound = 4;
@@ -36,27 +35,6 @@ export interface Leader {
   /** Resolves when nothing is under way. */
   readonly settled: () => Promise<void>;
 }
-
-/** The concurrency keys of jobs that are due, by project. */
-const keysOf = (due: readonly DueJob[]): { readonly projectId: string; readonly keys: readonly string[] }[] => {
-  const keyed = Map.groupBy(due, ({ projectId }) => projectId);
-  return [...keyed]
-    .map(([projectId, own]) => ({ projectId, keys: own.flatMap(({ key }) => (key === null ? [] : [key])) }))
-    .filter(({ keys }) => keys.length > 0);
-};
-
-/** Answers whether functions hold some of them now. */
-const admitDue = async ({ db, gate, job, part }: ShardContext): Promise<boolean> => {
-  const all = await takeDue(db, { type: job.type, part, max: maxDue });
-  const due = all.filter(({ held }) => !held);
-  const free = due.filter(({ key }) => key === null);
-  if (free.length > 0) await gate.readmit(free);
-  for (const keys of keysOf(due)) {
-    const admitted = await admitKeyed(db, { ...keys, type: job.type });
-    if (admitted.length > 0) await gate.readmit(admitted);
-  }
-  return due.length < all.length;
-};
 
 /**
  * Gives places of concurrency keys that became free unnoticed, and those of jobs whose time has come. Where there are
@@ -90,12 +68,12 @@ interface Dues {
   readonly settled: () => Promise<void>;
 }
 
-const createDues = (shard: ShardContext, stopped: AbortSignal): Dues => {
+const createDues = (admitDue: AdmitDue, stopped: AbortSignal): Dues => {
   let admitting: Promise<void> | undefined;
   const repeat = async (): Promise<void> => {
     for (let done = 0; done < duesInRound; done += 1) {
       await pause(dueEveryMs, undefined, { ref: false, signal: stopped });
-      await admitDue(shard);
+      await admitDue();
     }
   };
   return {
@@ -117,6 +95,7 @@ interface LeaderParts {
   readonly reconciler: Reconciler;
   readonly leases: LeaseWatch;
   readonly keys: { after: KeysAfter | null };
+  readonly admitDue: AdmitDue;
   readonly flow: FlowRelease;
   readonly dues: Dues;
 }
@@ -130,13 +109,13 @@ interface Round {
 
 /** Answers whether the shard has to be restored. */
 const runDuties = async (
-  { shard, heartbeat, reconciler, leases, keys, flow, dues }: LeaderParts,
+  { shard, heartbeat, reconciler, leases, keys, admitDue, flow, dues }: LeaderParts,
   given: Round,
 ): Promise<boolean> => {
   const { snapshot, leadership, number: round } = given;
 
-  const holds = leadership.due && (await admitDue(shard));
-  if (holds || leadership.flowing) await flow.round();
+  const holds = leadership.due && (await admitDue());
+  if (holds || leadership.flowing) flow.begin();
   if (leadership.due) dues.begin();
   await readLimits(shard, snapshot.unknown);
   if (leadership.running && round % reapEvery === 0) {
@@ -153,15 +132,19 @@ const runDuties = async (
   return false;
 };
 
-const partsOf = (shard: ShardContext, heartbeat: Heartbeat, stopped: AbortSignal): LeaderParts => ({
-  shard,
-  heartbeat,
-  reconciler: createReconciler(shard, stopped),
-  leases: watchLeases(shard),
-  keys: { after: null },
-  flow: createFlowRelease(shard, () => admitDue(shard), stopped),
-  dues: createDues(shard, stopped),
-});
+const partsOf = (shard: ShardContext, heartbeat: Heartbeat, stopped: AbortSignal): LeaderParts => {
+  const admitDue = createAdmitDue(shard);
+  return {
+    shard,
+    heartbeat,
+    reconciler: createReconciler(shard, stopped),
+    leases: watchLeases(shard),
+    keys: { after: null },
+    admitDue,
+    flow: createFlowRelease(shard, admitDue, stopped),
+    dues: createDues(admitDue, stopped),
+  };
+};
 
 export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped: AbortSignal): Leader => {
   const { log } = shard;
@@ -213,11 +196,12 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
     begin: (leadership, snapshot) => {
       running = attempt(leadership, snapshot);
     },
-    admitDue: async () => void (await admitDue(shard)),
+    admitDue: async () => void (await parts.admitDue()),
     settled: async () => {
       await running;
       await scan;
       await parts.dues.settled();
+      await parts.flow.settled();
     },
   };
 };

@@ -3,13 +3,20 @@ import { type Released, holdersOf, releaseHeld, renewStarts } from '#domain/jobs
 import { functionInvoke } from '#queues/function-invoke.ts';
 import type { ShardContext } from './context.ts';
 
-/** Starts are given away for a little longer than a round lasts, and come in steps of this length. */
-const horizonMs = 1250;
+/** Starts are given away for a little longer than it takes until the next pass, and come in steps of this length. */
+const leastHorizonMs = 1250;
+const maxPassMs = 10_000;
 const stepMs = 50;
 
 /** Lets go of jobs that wait for their function: for its rate, or to become a batch. */
 export interface FlowRelease {
-  readonly round: () => Promise<void>;
+  /**
+   * Begins a pass, unless one is under way. Whoever leads does not wait for it: hundreds of functions take seconds, in
+   * which nobody else's job that is due would start.
+   */
+  readonly begin: () => void;
+  /** Resolves when no pass is under way. */
+  readonly settled: () => Promise<void>;
   /** Gives jobs other starts that got theirs before the clock was set back. */
   readonly renew: () => Promise<void>;
 }
@@ -32,6 +39,8 @@ export const createFlowRelease = (
   stopped: AbortSignal,
 ): FlowRelease => {
   let after: string | null = null;
+  let horizonMs = leastHorizonMs;
+  let passing: Promise<void> | undefined;
   const steps = new Set<number>();
 
   const admitAt = (ms: number): void => {
@@ -48,17 +57,29 @@ export const createFlowRelease = (
     ).unref();
   };
 
+  const pass = async (): Promise<void> => {
+    const began = performance.now();
+    const { found, last } = await holdersOf(shard.db, { type: shard.job.type, part: shard.part, after });
+    for (const functionId of found) {
+      if (stopped.aborted) return;
+      const released = await releaseHeld(shard.db, functionId, horizonMs);
+      await admit(shard, released);
+      // Starts far ahead are found by the passes of their time.
+      for (const ms of released.later) if (ms <= horizonMs) admitAt(ms);
+    }
+    after = last;
+    horizonMs = leastHorizonMs + Math.min(maxPassMs, performance.now() - began);
+  };
+
   return {
-    round: async () => {
-      const { found, last } = await holdersOf(shard.db, { type: shard.job.type, part: shard.part, after });
-      for (const functionId of found) {
-        const released = await releaseHeld(shard.db, functionId, horizonMs);
-        await admit(shard, released);
-        // Starts far ahead are found by the rounds of their time.
-        for (const ms of released.later) if (ms <= horizonMs) admitAt(ms);
-      }
-      after = last;
+    begin: () => {
+      passing ??= pass()
+        .catch((error: unknown) => shard.log.warn({ err: error }, 'jobs that functions hold wait for the next pass'))
+        .finally(() => {
+          passing = undefined;
+        });
     },
+    settled: async () => passing,
     renew: async () => {
       if (shard.job.type === functionInvoke.type) await renewStarts(shard.db);
     },

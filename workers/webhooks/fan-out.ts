@@ -14,8 +14,8 @@ import { type Poller, startPoller } from '#lib/poller.ts';
 interface BulkWatch {
   /** Projects that have used up what is passed on at the usual priority. */
   readonly projects: () => readonly string[];
-  /** Notes how many events of each project a pass had. */
-  readonly note: (eventsOf: Readonly<Record<string, number>>) => void;
+  /** Notes how many events of each project a pass had, and how often these were compared with steps that wait. */
+  readonly note: (eventsOf: Readonly<Record<string, number>>, comparedOf?: Readonly<Record<string, number>>) => void;
 }
 
 /** Each project may have events passed on at the usual priority: a burst at once, and some each second. */
@@ -24,11 +24,22 @@ const perSecond = 200;
 /** Events beyond that are forgotten: a second after its last event it is as good as any other. */
 const maxDebt = perSecond;
 
+/**
+ * Comparing an event with so many steps that wait takes as long as passing on an event does, some 0.1 ms. For a project
+ * whose runs wait in their thousands each event is a large backlog, and this is not forgotten as soon.
+ */
+const comparisonsPerEvent = 20;
+const maxDebtOfSteps = 30 * perSecond;
+
 interface Allowance {
   /** Events; not positive: used up. */
   readonly left: number;
   readonly at: number;
 }
+
+/** A debt that is larger than this kind of spending may make it stays as it is. */
+const spent = (left: number, count: number, maxDebt: number): number =>
+  Math.max(Math.min(left, -maxDebt), left - count);
 
 /**
  * Each project has an allowance of 400 events that grows by 200 a second. Events that were passed on at the lower
@@ -50,11 +61,12 @@ export const createBulkWatch = (now: () => number = () => performance.now()): Bu
       const at = now();
       return [...allowances.keys()].filter((id) => leftOf(id, at) <= 0);
     },
-    note: (eventsOf) => {
+    note: (eventsOf, comparedOf = {}) => {
       const at = now();
       forgetFull(at);
       for (const [id, count] of Object.entries(eventsOf)) {
-        allowances.set(id, { left: Math.max(-maxDebt, leftOf(id, at) - count), at });
+        const left = spent(leftOf(id, at), count, maxDebt);
+        allowances.set(id, { left: spent(left, (comparedOf[id] ?? 0) / comparisonsPerEvent, maxDebtOfSteps), at });
       }
     },
   };
@@ -116,10 +128,16 @@ const eventOf = ({ data, created_at: createdAt, ...row }: FannedOut['awaited'][n
   return { id: row.id, event: row.event, data, body: bodyOf(event, row.event, null).toString() };
 };
 
-const resumeSteps = async (tx: Queryable, awaited: FannedOut['awaited']): Promise<void> => {
+/** @returns how often each project's events were compared with a step */
+const resumeSteps = async (
+  tx: Queryable,
+  { awaited }: Pick<FannedOut, 'awaited'>,
+): Promise<Readonly<Record<string, number>>> => {
+  const comparedOf: Record<string, number> = {};
   for (const [projectId, events] of Map.groupBy(awaited, (row) => row.project_id)) {
-    await resumeWaiting(tx, projectId, events.map(eventOf));
+    comparedOf[projectId] = (await resumeWaiting(tx, projectId, events.map(eventOf))).compared;
   }
+  return comparedOf;
 };
 
 const fanOutBatch = async (
@@ -129,10 +147,9 @@ const fanOutBatch = async (
 ): Promise<FannedOut> => {
   const out = await db.transaction(async (tx) => {
     const passed = await fanOut(tx, after, which);
-    await resumeSteps(tx, passed.awaited);
-    return passed;
+    return { ...passed, comparedOf: await resumeSteps(tx, passed) };
   }, byIndex);
-  bulk.note(out.eventsOf);
+  bulk.note(out.eventsOf, out.comparedOf);
   if (out.events > 0) noteFannedOut(out.deliveries, out.waitedMs);
   onDeliveries(out.webhookIds);
   onLockedElsewhere(out.lockedElsewhereIds);

@@ -6,6 +6,7 @@ import {
   type RecordedStep,
   type StepRecord,
   type StepRun,
+  bytesOfStep,
   maxStepBytes,
   maxSteps,
 } from '#domain/jobs/steps.ts';
@@ -35,7 +36,8 @@ const reasons = {
   steps_changed: (name: string) =>
     `The code does not ask any more for the step "${name}", which is recorded: it is not what it was when the run began.`,
   too_many_steps: () => `A run has at most ${maxSteps} steps.`,
-  step_results_too_large: () => `The results of a run's steps take at most ${maxStepBytes / 1024 / 1024} MB.`,
+  step_results_too_large: () =>
+    `The results of a run's steps, and what they wait for, take at most ${maxStepBytes / 1024 / 1024} MB.`,
 } as const;
 type Failure = keyof typeof reasons;
 
@@ -194,7 +196,7 @@ export class StepSession {
   }
 
   async #record(step: StepRecord): Promise<void> {
-    const bytes = Buffer.byteLength(step.result ?? '') + Buffer.byteLength(step.error ?? '');
+    const bytes = bytesOfStep(step);
     if (this.#bytes + bytes > maxStepBytes) throw this.#fail('step_results_too_large');
     this.#bytes += bytes;
     if (!(await this.#held(this.#options.recorder.record(step)))) throw lost();
