@@ -9,7 +9,7 @@ export interface Trouble {
   readonly severity: 'bad' | 'warn';
   readonly title: string;
   readonly detail: string;
-  /** Where the page shows more: the part of its address behind the `#/`. */
+  /** Where the page shows more: its address below `/ops/`. */
   readonly view: string;
 }
 

@@ -2,8 +2,9 @@ import test from 'ava';
 import { isOperatorSession, sessionCookie } from '#api/auth/operator.ts';
 import { ConfigError } from '#lib/config.ts';
 import { opsToken, testConfig, usePlatform } from '#test/support/platform.ts';
+import { useWebBuild } from '#test/support/web-build.ts';
 
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, settings: useWebBuild(test) });
 const strict = usePlatform(test, {
   worker: false,
   settings: { PLINTH_RATE_LIMITS: 'on', PLINTH_RATE_LIMIT_SIGN_IN: '3', PLINTH_BASE_URL: 'https://api.shop.example' },
@@ -157,17 +158,23 @@ test('the live stream and the view of BullMQ are for operators only', async (t) 
   }
 });
 
-test('the page’s files load nothing from elsewhere and are only read', async (t) => {
+test('the page loads nothing from elsewhere, holds no script of its own, and is only read', async (t) => {
   const { call } = platform().client;
-  for (const path of ['/ops', '/ops/', '/ops/app.js', '/ops/style.css', '/ops/views/overview.js']) {
+  for (const path of ['/ops', '/ops/', '/ops/jobs', '/ops/jobs/some-id', '/ops/mail']) {
     const answer = await call('GET', path);
     t.is(answer.status, 200, path);
     t.regex(
       answer.headers.get('content-security-policy') ?? '',
-      /default-src 'none'; script-src 'self'; style-src 'self';/,
+      /default-src 'none'; script-src 'self'; style-src 'self';.*require-trusted-types-for 'script'/,
     );
+    t.notRegex(answer.headers.get('content-security-policy') ?? '', /unsafe|nonce/);
+    t.notRegex(answer.text, /<style|<script(?! type="module" src="\/ops\/assets\/)/);
     t.is((await call('POST', path)).status, 405, path);
   }
-  t.is((await call('GET', '/ops/../package.json')).status, 404);
-  t.is((await call('GET', '/ops/views')).status, 404);
+  const [, script = ''] = /src="([^"]+)"/.exec((await call('GET', '/ops')).text) ?? [];
+  const file = await call('GET', script);
+  t.is(file.status, 200);
+  t.regex(file.headers.get('cache-control') ?? '', /immutable/);
+  for (const path of ['/ops/../package.json', '/ops/assets/main.tsx', '/ops/assets/manifest.json', '/ops/api/nothing'])
+    t.is((await call('GET', path)).status, 404, path);
 });

@@ -1,14 +1,14 @@
-import { existsSync } from 'node:fs';
 import test, { type ExecutionContext } from 'ava';
 import { type Browser, type BrowserContextOptions, type Page, chromium } from 'playwright-core';
+import { findTestBrowser } from '#test/support/browser-program.ts';
 import { optionalTestEnv } from '#test/support/env.ts';
 import { opsToken } from '#test/support/platform.ts';
 import { patienceMs } from '#test/support/time-outs.ts';
 
-const candidates = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-const program = [optionalTestEnv('PLINTH_TEST_CHROMIUM') ?? '', ...candidates].find(
-  (path) => path !== '' && existsSync(path),
-);
+const program = findTestBrowser();
+
+/** The name of a host that is this machine. Unlike loopback's, its pages are in no secure context over plain HTTP. */
+export const plainHost = 'plinth.test';
 
 /** A test in a real browser; skipped by name where there is none. */
 export const inBrowser = (title: string, work: (t: ExecutionContext) => Promise<void>): void => {
@@ -30,8 +30,8 @@ export const useBrowser = (): ((url: string, options?: BrowserContextOptions) =>
   let browser: Browser | undefined;
   test.before(async () => {
     // A sandbox of its own needs a user that is not root.
-    if (program)
-      browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'], timeout: patienceMs });
+    const args = ['--no-sandbox', `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`];
+    if (program) browser = await chromium.launch({ executablePath: program, args, timeout: patienceMs });
   });
   test.after.always(() => browser?.close());
   return async (url, options = {}) => {
@@ -52,7 +52,7 @@ export const useBrowser = (): ((url: string, options?: BrowserContextOptions) =>
 export const signIn = async (page: Page): Promise<void> => {
   await page.getByLabel('Token').fill(opsToken);
   await page.keyboard.press('Enter');
-  await page.locator('nav').waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).waitFor();
 };
 
 /** Pictures for a person to look at, when a folder for them is named. */

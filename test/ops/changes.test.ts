@@ -3,11 +3,12 @@ import type { BrowserContextOptions } from 'playwright-core';
 import { systemActor } from '#domain/audit/actor.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { useWebBuild } from '#test/support/web-build.ts';
 import { fits, inBrowser, picture, signIn, useBrowser } from './browser.ts';
 import { type SeededProject, dead, seedJobs, seedProjects } from './scene.ts';
 
 // Without a worker: jobs wait until they are cancelled.
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, settings: useWebBuild(test) });
 const visit = useBrowser();
 
 let shop: SeededProject | undefined;
@@ -38,7 +39,7 @@ test.before('a shop has jobs that wait, failed and died, and schedules', async (
 });
 
 const at = async (view: string, options: BrowserContextOptions = {}) => {
-  const one = await visit(`${platform().base}/ops#/${view}`, options);
+  const one = await visit(`${platform().base}/ops/${view}`, options);
   await one.page.getByLabel('Token').waitFor();
   await signIn(one.page);
   return one;
@@ -139,7 +140,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     inBrowser(`at ${width} px and in ${colorScheme} what changed fits`, async (t) => {
       const { page, close } = await at('', { viewport: { width, height: 900 }, colorScheme });
       for (const view of ['', 'projects', 'jobs?status=failed', 'cron']) {
-        await page.goto(`${platform().base}/ops#/${view}`);
+        await page.goto(`${platform().base}/ops/${view}`);
         await page.locator('article, tbody tr, .empty:visible').first().waitFor();
         t.true(await fits(page), view);
         await picture(page, `${width}-${colorScheme}-${view.split('?')[0] || 'overview'}`);

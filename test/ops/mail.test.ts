@@ -1,9 +1,10 @@
 import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
+import { useWebBuild } from '#test/support/web-build.ts';
 import { fits, inBrowser, picture, signIn, useBrowser } from './browser.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { settings: useWebBuild(test) });
 const visit = useBrowser();
 
 inBrowser('a mail is found in the mailbox and shown as its reader sees it, on a phone, too', async (t) => {
@@ -38,10 +39,10 @@ inBrowser('a mail is found in the mailbox and shown as its reader sees it, on a 
 
 inBrowser('the list is narrowed to what failed', async (t) => {
   const { base } = platform();
-  const { page, close } = await visit(`${base}/ops#/mail`);
+  const { page, close } = await visit(`${base}/ops/mail`);
   await signIn(page);
   await page.getByLabel('Status').selectOption('failed');
   await page.getByText('No mail is failed.').waitFor();
-  t.true(page.url().endsWith('#/mail?status=failed'));
+  t.true(page.url().endsWith('/ops/mail?status=failed'));
   await close();
 });

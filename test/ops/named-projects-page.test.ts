@@ -1,16 +1,17 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { useWebBuild } from '#test/support/web-build.ts';
 import { inBrowser, picture, signIn, useBrowser } from './browser.ts';
 import { type SeededProject, dead, seedJobs, seedProjects } from './scene.ts';
 
 // Without a worker jobs stay as they are.
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, settings: useWebBuild(test) });
 const visit = useBrowser();
 
 /** A page of operators that is signed in, at a view. */
 const at = async (view: string) => {
-  const one = await visit(`${platform().base}/ops#/${view}`);
+  const one = await visit(`${platform().base}/ops/${view}`);
   await signIn(one.page);
   return one;
 };
@@ -86,9 +87,10 @@ inBrowser('dead letters are those of a project when its name is given', async (t
   const rows = page.getByRole('row').filter({ hasText: 'Quiet shop' });
   await rows.nth(1).waitFor();
   t.is(await rows.count(), 2);
-  await page.goto(`${platform().base}/ops#/dead?project_id=${id}`);
+  await page.goto(`${platform().base}/ops/dead?project_id=${id}`);
   await page.getByText('1–2 of 2').waitFor();
-  await page.goto(`${platform().base}/ops#/dead?project=${id}`);
+  await page.goto(`${platform().base}/ops/dead?project=${id}`);
+  await page.getByText('1–2 of 2').waitFor();
   await page.getByRole('button', { name: 'Redrive all of this filter' }).press('Enter');
   await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).press('Enter');
   await page.getByText('No dead letter is like that.').waitFor();

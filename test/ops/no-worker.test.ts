@@ -1,8 +1,9 @@
 import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
+import { useWebBuild } from '#test/support/web-build.ts';
 import { inBrowser, signIn, useBrowser } from './browser.ts';
 
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, settings: useWebBuild(test) });
 const visit = useBrowser();
 
 inBrowser('a type without a worker is shown as that, and not as rebuilt', async (t) => {

@@ -2,9 +2,10 @@ import test from 'ava';
 import { useFaultyPlatform } from '#test/support/faulty-platform.ts';
 import { opsToken } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
+import { useWebBuild } from '#test/support/web-build.ts';
 import { inBrowser, picture, signIn, useBrowser } from './browser.ts';
 
-const platform = useFaultyPlatform(test);
+const platform = useFaultyPlatform(test, useWebBuild(test));
 const visit = useBrowser();
 
 const ask = (path: string) => platform().client.call('GET', `/ops/api${path}`, { token: opsToken });

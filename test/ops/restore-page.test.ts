@@ -3,9 +3,10 @@ import { systemActor } from '#domain/audit/actor.ts';
 import type { TestProject } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
+import { useWebBuild } from '#test/support/web-build.ts';
 import { fits, inBrowser, picture, signIn, useBrowser } from './browser.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { settings: useWebBuild(test) });
 const visit = useBrowser();
 
 const sizes = {
@@ -29,7 +30,7 @@ for (const [size, viewport] of Object.entries(sizes)) {
     });
     await client.createProject(owner, { name: 'The next shop', slug: `shop_${size}` });
 
-    const { page, complaints, close } = await visit(`${platform().base}/ops#/projects`, { viewport });
+    const { page, complaints, close } = await visit(`${platform().base}/ops/projects`, { viewport });
     complaints.length = 0;
     await signIn(page);
     const restore = page.getByRole('button', { name: `Restore ${name}`, exact: true });
@@ -44,7 +45,7 @@ for (const [size, viewport] of Object.entries(sizes)) {
     const slug = dialog.getByLabel(/New slug/);
     await slug.fill(`shop_${size}`);
     await page.keyboard.press('Enter');
-    await dialog.getByRole('alert').getByText(/slug/).waitFor();
+    await dialog.getByRole('alert').getByText(/slug/).first().waitFor();
     await picture(page, `restore-refused-${size}`);
     complaints.length = 0;
     await slug.fill(`old_${size}`);
@@ -67,7 +68,7 @@ inBrowser('the project of a deleted organization is listed without a button to r
       [project.id],
     );
   }, systemActor);
-  const { page, close } = await visit(`${platform().base}/ops#/projects`);
+  const { page, close } = await visit(`${platform().base}/ops/projects`);
   await signIn(page);
   const row = page.getByRole('row').filter({ hasText: 'Orphan' });
   await row.getByText('organization deleted').waitFor();
