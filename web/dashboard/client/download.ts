@@ -1,5 +1,5 @@
-/** Has the browser save a text as a file. */
-export const saveFile = (name: string, parts: readonly string[], type: string): void => {
+/** Has the browser save texts, or bytes that it holds, as one file. */
+export const saveFile = (name: string, parts: readonly (string | Blob)[], type: string): void => {
   const url = URL.createObjectURL(new Blob([...parts], { type }));
   const link = document.createElement('a');
   link.href = url;

@@ -22,8 +22,10 @@ export interface Draft {
   /** It differs from what is saved. */
   readonly isChanged: boolean;
   readonly change: (text: string) => void;
-  /** Forgets what was typed: it was saved, or is given up. */
+  /** Forgets what was typed: it is given up. */
   readonly forget: () => void;
+  /** Forgets this text, which was saved; what was typed since stays. */
+  readonly forgetSaved: (sent: string) => void;
 }
 
 /**
@@ -44,5 +46,9 @@ export const useDraft = (name: string, saved: string): Draft => {
     isChanged: typed !== null && typed !== saved,
     change: (text) => set(text === saved ? null : text),
     forget: () => set(null),
+    forgetSaved: (sent) => {
+      if (read(key) === sent) write(key, null);
+      setState((now) => (now.key === key && now.text === sent ? { key, text: null } : now));
+    },
   };
 };

@@ -1,5 +1,7 @@
 import { type Query, type QueryClient, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useSyncExternalStore } from 'react';
+import { untilReachable } from './reach.ts';
+import { stream } from './stream.ts';
 
 /*
  * All tabs share one event stream of the open project, because a browser opens at most six connections to an origin.
@@ -9,7 +11,7 @@ import { useEffect, useSyncExternalStore } from 'react';
 /** The first parts of the query keys that are read again; those with a project have its id as their second part. */
 const keysOf: Readonly<Record<string, { readonly ofProject: readonly string[]; readonly others: readonly string[] }>> =
   {
-    jobs: { ofProject: ['jobs', 'queue', 'schedules'], others: ['job'] },
+    jobs: { ofProject: ['jobs', 'queue', 'schedules', 'mails'], others: ['job'] },
     invocations: { ofProject: ['logs'], others: ['invocations', 'invocation'] },
     deliveries: { ofProject: ['deliveries', 'webhooks', 'logs'], others: ['delivery', 'webhook'] },
     schema: { ofProject: ['schema'], others: [] },
@@ -48,58 +50,24 @@ export const usePace = (ms: number): number | false => (useSyncExternalStore(sub
 
 type Message = { readonly topics: readonly string[] } | { readonly isOn: boolean } | { readonly ask: true };
 
-const retryMs = 10_000;
-
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-
-/**
- * One connection, which the browser makes again by itself, saying which event was its last. It gives up on an answer such as
- * 503: then this resolves.
- */
-const connect = (
-  projectId: string,
-  signal: AbortSignal,
-  report: (topics: readonly string[] | null) => void,
-): Promise<void> =>
-  new Promise((resolve) => {
-    const source = new EventSource(`/projects/${encodeURIComponent(projectId)}/live`);
+/** Holds the stream until it is aborted. */
+const hold = (projectId: string, signal: AbortSignal, broadcast: (message: Message) => void): Promise<void> => {
+  let isFirst = true;
+  return stream(`/projects/${encodeURIComponent(projectId)}/live`, signal, (source) => {
+    // A new connection does not know what changed since the last one.
+    let isLost = !isFirst;
+    isFirst = false;
+    const report = (topics: readonly string[]): void => {
+      broadcast({ isOn: true });
+      broadcast({ topics: isLost ? Object.keys(keysOf) : topics });
+      isLost = false;
+    };
     source.addEventListener('ready', () => report([]));
     source.addEventListener('changed', ({ data }: MessageEvent<string>) =>
       report((JSON.parse(data) as { topics: readonly string[] }).topics),
     );
-    source.addEventListener('error', () => {
-      report(null);
-      if (source.readyState === EventSource.CLOSED) resolve();
-    });
-    signal.addEventListener('abort', () => {
-      source.close();
-      resolve();
-    });
+    source.addEventListener('error', () => broadcast({ isOn: false }));
   });
-
-/** Holds the stream until it is aborted. */
-const hold = async (projectId: string, signal: AbortSignal, broadcast: (message: Message) => void): Promise<void> => {
-  let isLost = false;
-  while (!signal.aborted) {
-    // oxlint-disable-next-line no-await-in-loop -- one connection at a time
-    await connect(projectId, signal, (topics) => {
-      if (topics === null) return broadcast({ isOn: false });
-      broadcast({ isOn: true });
-      // A new connection does not know what changed since the last one.
-      broadcast({ topics: isLost ? Object.keys(keysOf) : topics });
-      isLost = false;
-    });
-    isLost = true;
-    // oxlint-disable-next-line no-await-in-loop -- as above
-    await pause(retryMs, signal);
-  }
 };
 
 const follow = (queries: QueryClient, projectId: string): (() => void) => {
@@ -113,7 +81,10 @@ const follow = (queries: QueryClient, projectId: string): (() => void) => {
   const leaving = new AbortController();
   const take = (message: Message): void => {
     if ('topics' in message) refresh(queries, projectId, message.topics);
-    if ('isOn' in message) setOn(message.isOn);
+    if (!('isOn' in message)) return;
+    setOn(message.isOn);
+    // Tabs that share the stream of another one have to find out by themselves.
+    if (!message.isOn) void untilReachable();
   };
   let holds = false;
   channel.addEventListener('message', ({ data }: MessageEvent<Message>) => {

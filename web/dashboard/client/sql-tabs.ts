@@ -1,7 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
+import { randomId } from './random-id.ts';
 
 /** The snippet that a tab shows: what the server has of it. */
-interface BoundSnippet {
+export interface BoundSnippet {
   readonly id: string;
   /** The version that the text here is based on. */
   readonly version: number;
@@ -53,7 +54,7 @@ const readAll = (store: Store): SqlTab[] => idsOf(store).flatMap((id) => readTab
 const write = (store: Store, tab: SqlTab): void => localStorage.setItem(store.tab(tab.id), JSON.stringify(tab));
 
 const newTab = (name: string, text: string, snippet: BoundSnippet | null = null): SqlTab => ({
-  id: crypto.randomUUID(),
+  id: randomId(),
   name,
   text,
   revision: 1,

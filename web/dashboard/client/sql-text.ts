@@ -6,7 +6,7 @@ interface Place {
 
 /** Parts in which a semicolon ends nothing: comments, texts, quoted names, dollar quotes. */
 const opaque =
-  /--[^\n]*|\/\*|(?<![\w$])[eE]'(?:[^'\\]|''|\\[\s\S])*(?:'|$)|'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|\$(?:[A-Za-z_\u0080-\uFFFF][\w\u0080-\uFFFF]*)?\$|[();]/g;
+  /--[^\n\r]*|\/\*|(?<![\w$])[eE]'(?:[^'\\]|''|\\[\s\S])*(?:'|$)|'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|\$(?:[A-Za-z_\u0080-\uFFFF][\w\u0080-\uFFFF]*)?\$|[();]/g;
 
 const endOfComment = (text: string, at: number): number => {
   const marks = /\/\*|\*\//g;
@@ -39,11 +39,13 @@ const eachPart = (text: string, visit: (mark: string, at: number, end: number) =
   }
 };
 
+const isComment = (mark: string): boolean => mark === '/*' || mark.startsWith('--');
+
 /** Whether there is nothing but comments and space. */
 const isBlank = (text: string): boolean => {
   let [rest, from] = ['', 0];
   eachPart(text, (mark, at, end) => {
-    rest += text.slice(from, mark === '/*' || mark.startsWith('--') ? at : end);
+    rest += text.slice(from, isComment(mark) ? at : end);
     from = end;
   });
   return (rest + text.slice(from)).trim() === '';
@@ -75,12 +77,13 @@ export const statementAt = (text: string, caret: number): Place | null => {
   return places.findLast(({ from }) => from <= caret) ?? places[0] ?? null;
 };
 
-/** Only the words and parentheses: everything quoted and every comment is a space. */
+/** Only the words and parentheses, without comments; whatever is quoted is one word. */
 const bare = (text: string): string => {
   let [result, from] = ['', 0];
   eachPart(text, (mark, at, end) => {
     result += text.slice(from, at);
-    result += /^[();]$/.test(mark) ? mark : ' x ';
+    if (/^[();]$/.test(mark)) result += mark;
+    else result += isComment(mark) ? ' ' : ' x ';
     from = end;
   });
   return result + text.slice(from);

@@ -121,6 +121,33 @@ export const rebase = (staged: Staged, key: string, theirs: Row): Staged => {
   };
 };
 
+/** Both together, as far as one row is concerned the former's: what it does not change comes from the latter. */
+export const mergeStaged = (own: Staged, other: Staged): Staged => {
+  if (countOf(other) === 0) return own;
+  const later = stageInsert(
+    { ...nothingStaged, inserts: own.inserts },
+    other.inserts.map(({ values }) => values),
+  ).inserts;
+  // The rows that were made first stay below.
+  const inserts = [...own.inserts, ...later.slice(0, other.inserts.length)];
+  const updates = Object.entries(other.updates).filter(([key]) => !Object.hasOwn(own.deletes, key));
+  const deletes = Object.entries(other.deletes).filter(([key]) => !Object.hasOwn(own.updates, key));
+  const both = updates.map(([key, edit]): [string, RowEdit] => {
+    const known = own.updates[key];
+    return [
+      key,
+      known === undefined
+        ? edit
+        : { key: edit.key, old: { ...edit.old, ...known.old }, values: { ...edit.values, ...known.values } },
+    ];
+  });
+  return {
+    inserts,
+    updates: { ...own.updates, ...Object.fromEntries(both) },
+    deletes: { ...Object.fromEntries(deletes), ...own.deletes },
+  };
+};
+
 type Change =
   | { readonly kind: 'insert'; readonly values: Record<string, unknown> }
   | {

@@ -1,7 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, type ReactNode, useEffect, useState } from 'react';
+import { type FormEvent, type ReactNode, useState } from 'react';
 import { useProject } from '../client/project.ts';
 import { type SchemaChange, applyChange, previewOf, saveMigration } from '../client/schema-changes.ts';
+import { useSettled } from '../client/settled.ts';
 import { Dialog } from './dialog.tsx';
 import { Failure } from './failure.tsx';
 
@@ -19,22 +20,10 @@ interface ChangeDialogProps {
   readonly children: ReactNode;
 }
 
-const pauseMs = 250;
-
-/** The value, once it has been the same for a moment: a preview is no request for each key. */
-const useRested = (text: string): string => {
-  const [rested, setRested] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setRested(text), pauseMs);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return rested;
-};
-
 /** The SQL of a change, as the server would run it; null while there is none. */
 const usePreview = (change: SchemaChange | null) => {
   const { project } = useProject();
-  const key = useRested(JSON.stringify(change));
+  const key = useSettled(JSON.stringify(change));
   return useQuery({
     queryKey: ['preview', project.id, key],
     queryFn: ({ signal }) => previewOf(project.id, JSON.parse(key) as SchemaChange, signal),

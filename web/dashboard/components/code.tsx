@@ -4,17 +4,17 @@ import { javascript } from '@codemirror/lang-javascript';
 import { python } from '@codemirror/lang-python';
 import { PostgreSQL, sql } from '@codemirror/lang-sql';
 import { HighlightStyle, bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language';
+import { lintKeymap } from '@codemirror/lint';
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorState, type Extension, Prec } from '@codemirror/state';
 import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import { type Ref, useEffect, useImperativeHandle, useRef, useState } from 'react';
+import { type KnownTables, typeWords } from '../client/known-tables.ts';
 import { sdkCompletion } from './sdk-completion.ts';
+import { sdkLint } from './sdk-lint.ts';
 
 type CodeLanguage = 'sql' | 'javascript' | 'python';
-
-/** Tables and their columns, for completion. */
-export type Completions = Readonly<Record<string, readonly string[]>>;
 
 interface CodeProps {
   readonly label: string;
@@ -23,7 +23,8 @@ interface CodeProps {
   readonly onChange: (text: string) => void;
   /** Ctrl-Enter, with the selection or everything. */
   readonly onRun?: (text: string) => void;
-  readonly completions?: Completions;
+  /** For completion, and for marks at names that are not among them; null: not known. */
+  readonly tables?: KnownTables | null;
   /** Where the caret is to stand, counted from 0; changes when an error names a place. */
   readonly caret?: number | null;
   /** It can be read and copied, and not changed. */
@@ -46,16 +47,21 @@ const highlighting = HighlightStyle.define([
   { tag: tags.comment, color: 'var(--muted)', fontStyle: 'italic' },
 ]);
 
-const languageOf = (language: CodeLanguage, completions: Completions): Extension => {
-  if (language === 'javascript') return [javascript({ typescript: true }), sdkCompletion('javascript', completions)];
-  if (language === 'python') return [python(), sdkCompletion('python', completions)];
-  const schema = Object.fromEntries(Object.entries(completions).map(([name, columns]) => [name, [...columns]]));
+const languageOf = (language: CodeLanguage, tables: KnownTables | null): Extension => {
+  const lint = tables === null ? [] : sdkLint(tables);
+  if (language === 'javascript')
+    return [javascript({ typescript: true }), sdkCompletion('javascript', tables ?? {}), lint];
+  if (language === 'python') return [python(), sdkCompletion('python', tables ?? {}), lint];
+  const schema = Object.fromEntries(
+    Object.entries(tables ?? {}).map(([name, columns]) => [
+      name,
+      columns.map((column) => ({ label: column.name, detail: typeWords(column), type: 'property' })),
+    ]),
+  );
   return sql({ dialect: PostgreSQL, schema, upperCaseKeywords: false });
 };
 
 const nonce = (): string => document.querySelector<HTMLMetaElement>('meta[name=csp-nonce]')?.content ?? '';
-
-const none: Completions = {};
 
 /** An editor of code. Tab indents; Escape and then Tab leaves it. */
 export const Code = ({
@@ -64,7 +70,7 @@ export const Code = ({
   value,
   onChange,
   onRun,
-  completions = none,
+  tables = null,
   caret = null,
   isReadOnly = false,
   handle,
@@ -101,8 +107,8 @@ export const Code = ({
           highlightSelectionMatches(),
           autocompletion(),
           syntaxHighlighting(highlighting),
-          keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
-          languagePart.of(languageOf(language, completions)),
+          keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...lintKeymap, indentWithTab]),
+          languagePart.of(languageOf(language, tables)),
           EditorView.updateListener.of(({ docChanged, state }) => {
             if (docChanged) handlers.current.onChange(state.doc.toString());
           }),
@@ -118,8 +124,8 @@ export const Code = ({
   }, []);
 
   useEffect(() => {
-    editor.current?.dispatch({ effects: languagePart.reconfigure(languageOf(language, completions)) });
-  }, [languagePart, language, completions]);
+    editor.current?.dispatch({ effects: languagePart.reconfigure(languageOf(language, tables)) });
+  }, [languagePart, language, tables]);
   useEffect(() => {
     const view = editor.current;
     if (view === null || view.state.doc.toString() === value) return;

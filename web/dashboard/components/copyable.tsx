@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { copyText } from '../client/clipboard.ts';
 
 const shownMs = 1500;
 
@@ -6,7 +7,7 @@ const shownMs = 1500;
 export const Copyable = ({ label, text }: { readonly label: string; readonly text: string }) => {
   const [copied, setCopied] = useState(false);
   const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(text);
+    await copyText(text);
     setCopied(true);
     setTimeout(() => setCopied(false), shownMs);
   };

@@ -1,26 +1,23 @@
 import { ApiError } from '../client/api.ts';
+import { copyText } from '../client/clipboard.ts';
+import { faultsOf, isAt } from '../client/faults.ts';
 
 interface FailureProps {
   readonly error: unknown;
   readonly onRetry?: () => void;
+  /** Fields beside which their problems stand already. */
+  readonly fields?: readonly string[];
 }
-
-interface Detail {
-  readonly path?: string;
-  readonly message?: string;
-}
-
-const detailsOf = (error: ApiError): readonly Detail[] =>
-  Array.isArray(error.details) ? (error.details as readonly Detail[]) : [];
 
 /** Shows an error with its hint and its request id, by which operators find it in the log. */
-export const Failure = ({ error, onRetry }: FailureProps) => {
+export const Failure = ({ error, onRetry, fields = [] }: FailureProps) => {
   const known = error instanceof ApiError ? error : null;
   return (
     <div role="alert" className="failure">
       <p>{error instanceof Error ? error.message : String(error)}</p>
-      {known !== null &&
-        detailsOf(known).map(({ path, message }, place) => (
+      {faultsOf(error)
+        .filter((fault) => !fields.some((field) => isAt(fault, field)))
+        .map(({ path, message }, place) => (
           // oxlint-disable-next-line react/no-array-index-key -- details never change
           <p key={place}>
             <code>{path}</code> {message}
@@ -38,7 +35,7 @@ export const Failure = ({ error, onRetry }: FailureProps) => {
             type="button"
             className="quiet"
             title="Copy the id of the request"
-            onClick={() => void navigator.clipboard.writeText(known.requestId ?? '')}
+            onClick={() => void copyText(known.requestId ?? '')}
           >
             {known.code} · {known.requestId}
           </button>

@@ -4,19 +4,24 @@ interface PagerProps {
   readonly offset: number;
   readonly limit: number;
   readonly total: number;
+  /** False: there are more than `total`. */
+  readonly isExact?: boolean;
+  /** Whether a list of one page shows its number of rows, too. */
+  readonly isAlwaysShown?: boolean;
   readonly onMove: (offset: number) => void;
 }
 
-/** Where a list stands, and the way to its other pages. Nothing is shown for a list of one page. */
-export const Pager = ({ label, offset, limit, total, onMove }: PagerProps) => {
-  if (total <= limit && offset === 0) return null;
+/** Where a list stands, and the way to its other pages. Nothing is shown for a list of one page, unless asked for. */
+export const Pager = ({ label, offset, limit, total, isExact = true, isAlwaysShown = false, onMove }: PagerProps) => {
+  if (!isAlwaysShown && total <= limit && offset === 0) return null;
   return (
     <nav className="row pager" aria-label={`Pages of ${label}`}>
       <button type="button" disabled={offset === 0} onClick={() => onMove(Math.max(0, offset - limit))}>
         Previous
       </button>
       <span className="muted">
-        {total === 0 ? 0 : offset + 1}–{Math.min(total, offset + limit)} of {total}
+        {total === 0 ? 0 : offset + 1}–{Math.min(total, offset + limit)} of {!isExact && 'more than '}
+        {total.toLocaleString('en')}
       </span>
       <button type="button" disabled={offset + limit >= total} onClick={() => onMove(offset + limit)}>
         Next

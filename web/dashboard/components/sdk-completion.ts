@@ -1,10 +1,11 @@
-import { type CompletionContext, type CompletionResult } from '@codemirror/autocomplete';
+import { type Completion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete';
 import { javascriptLanguage } from '@codemirror/lang-javascript';
 import { pythonLanguage } from '@codemirror/lang-python';
 import type { Extension } from '@codemirror/state';
+import { type KnownColumn, type KnownTables, typeWords } from '../client/known-tables.ts';
+import { type CallPlace, placeAt } from '../client/sdk-calls.ts';
 
 type Language = 'javascript' | 'python';
-type Tables = Readonly<Record<string, readonly string[]>>;
 
 /** The members of each part of the sdk, with their arguments. Names are those of JavaScript; Python has them in snake_case. */
 const members: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -56,28 +57,63 @@ const membersOf = (owner: string, language: Language): Readonly<Record<string, s
   return Object.fromEntries(found.map(([member, detail]) => [language === 'python' ? snake(member) : member, detail]));
 };
 
-/** After `db.select('`: tables. Within the object that is inserted or updated: columns of that table. */
-const inCall = (
-  before: string,
-  tables: Tables,
-): { readonly from: number; readonly options: readonly string[] } | null => {
-  const name = /\b(?:db|tx)\.(?:select|insert|update|remove|delete)\(\s*['"](\w*)$/.exec(before);
-  if (name) return { from: before.length - (name[1]?.length ?? 0), options: Object.keys(tables) };
-  const column = /\b(?:db|tx)\.(?:insert|update)\(\s*['"](\w+)['"],\s*\{[^}]*?['"]?(\w*)$/.exec(before);
-  if (column === null) return null;
-  return { from: before.length - (column[2]?.length ?? 0), options: tables[column[1] ?? ''] ?? [] };
+const isName = /^[A-Za-z_$][\w$]*$/;
+
+/** A text as the language writes it. */
+const quoted = (text: string): string => `'${text.replaceAll(/[\\']/g, String.raw`\$&`)}'`;
+
+/** Within quotes a name stands as it is; a key of JavaScript needs none where it is a word. */
+const keyText = (name: string, quote: string | null, language: Language): string => {
+  if (quote !== null) return name;
+  return language === 'javascript' && isName.test(name) ? name : quoted(name);
 };
 
-const maxCharsBefore = 300;
+const valuesOf = ({ type, values }: KnownColumn, quote: string | null, language: Language): Completion[] => {
+  const words = language === 'python' ? ['True', 'False'] : ['true', 'false'];
+  if (type === 'boolean') return quote === null ? words.map((label) => ({ label, type: 'keyword' })) : [];
+  return (values ?? []).map((value) => ({
+    label: value,
+    detail: type,
+    type: 'enum',
+    apply: quote === null ? quoted(value) : value,
+  }));
+};
 
-/** Completes the members of the sdk, tables of the project and their columns, within functions. */
-export const sdkCompletion = (language: Language, tables: Tables): Extension => {
+const columnOption = (column: KnownColumn, apply: string): Completion => ({
+  label: column.name,
+  detail: typeWords(column),
+  type: 'property',
+  apply,
+});
+
+/** The options at a place of a call: tables, columns with their types, values of enums. */
+export const optionsAt = (place: CallPlace, tables: KnownTables, language: Language): Completion[] => {
+  if (place.kind === 'table')
+    return Object.entries(tables).map(([label, columns]) => ({
+      label,
+      detail: columns.length === 1 ? '1 column' : `${columns.length} columns`,
+      type: 'class',
+    }));
+  const columns = Object.hasOwn(tables, place.table) ? (tables[place.table] ?? []) : [];
+  if (place.kind === 'where') return columns.map((column) => columnOption(column, column.name));
+  if (place.kind === 'key')
+    return columns
+      .filter(({ name }) => !place.used.includes(name))
+      .map((column) => columnOption(column, keyText(column.name, place.quote, language)));
+  const column = columns.find(({ name }) => name === place.column);
+  return column === undefined ? [] : valuesOf(column, place.quote, language);
+};
+
+/** More than the arguments of most calls have. */
+const maxCharsBefore = 4000;
+
+/** Completes the members of the sdk, tables of the project, their columns and the values of enums, within functions. */
+export const sdkCompletion = (language: Language, tables: KnownTables): Extension => {
   const complete = ({ state, pos }: CompletionContext): CompletionResult | null => {
-    const start = Math.max(0, pos - maxCharsBefore);
-    const before = state.sliceDoc(start, pos);
-    const found = inCall(before, tables);
-    if (found !== null)
-      return { from: start + found.from, options: found.options.map((label) => ({ label, type: 'property' })) };
+    const before = state.sliceDoc(Math.max(0, pos - maxCharsBefore), pos);
+    const place = placeAt(before);
+    const fitting = place === null ? [] : optionsAt(place, tables, language);
+    if (place !== null && fitting.length > 0) return { from: pos - place.typed.length, options: fitting };
     const [, owner = '', typed = ''] = /\b(\w+)\.(\w*)$/.exec(before) ?? [];
     const known = membersOf(owner, language);
     if (known === undefined) return null;
