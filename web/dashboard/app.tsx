@@ -1,40 +1,44 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { Suspense, lazy, useEffect } from 'react';
+import { Suspense, useEffect } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
-import { ApiError, call } from './client/api.ts';
+import { call } from './client/api.ts';
+import { keepFor, onOtherOwner } from './client/kept.ts';
+import { keepWindow } from './client/own-window.ts';
+import { part } from './client/part.ts';
+import { isSignedOut, useSignedOut } from './client/signed-out.ts';
 import { Failure } from './components/failure.tsx';
 import { Shell } from './components/shell.tsx';
 import { ProjectPages } from './pages/project-pages.tsx';
 import { ProjectsPage } from './pages/projects/projects.tsx';
 import { SignInPage } from './pages/sign-in/sign-in.tsx';
 
-const OrgPages = lazy(async () => ({ default: (await import('./pages/orgs/org-pages.tsx')).OrgPages }));
-const AccountPage = lazy(async () => ({ default: (await import('./pages/account/account.tsx')).AccountPage }));
+const OrgPages = part(async () => (await import('./pages/orgs/org-pages.tsx')).OrgPages);
+const AccountPage = part(async () => (await import('./pages/account/account.tsx')).AccountPage);
 
-const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401;
+/** The person who is signed in. Nothing of another one is left in the browser when this is known. */
+const readMe = async () => {
+  const me = await call('GET /auth/me', {});
+  keepFor(me.id);
+  return me;
+};
 
 /** The pages of a person who is signed in; for anybody else, the form that signs in and leads back here. */
 export const App = () => {
   const queries = useQueryClient();
-  const me = useQuery({ queryKey: ['me'], queryFn: () => call('GET /auth/me', {}) });
+  const me = useQuery({ queryKey: ['me'], queryFn: readMe });
+  useSignedOut('me');
   useEffect(() => {
-    const forget = (): void => {
-      // Without this check a signed-out browser would repeat the request in an endless loop.
-      if (queries.getQueryData(['me']) !== undefined) void queries.resetQueries({ queryKey: ['me'] });
-    };
     // The role may have been lowered while the page was open: what it does not allow any more leaves the page.
     const readRoles = (): void => void queries.invalidateQueries({ queryKey: ['orgs'] });
-    globalThis.addEventListener('signed-out', forget);
     globalThis.addEventListener('refused', readRoles);
-    return () => {
-      globalThis.removeEventListener('signed-out', forget);
-      globalThis.removeEventListener('refused', readRoles);
-    };
+    return () => globalThis.removeEventListener('refused', readRoles);
   }, [queries]);
+  useEffect(() => onOtherOwner(() => globalThis.location.reload()), []);
+  useEffect(keepWindow, []);
 
-  if (me.isPending) return <p className="loading">Loading…</p>;
   if (isSignedOut(me.error)) return <SignInPage onSignedIn={() => void queries.resetQueries()} />;
-  if (me.error) return <Failure error={me.error} onRetry={() => void me.refetch()} />;
+  if (me.data === undefined && me.error) return <Failure error={me.error} onRetry={() => void me.refetch()} />;
+  if (me.data === undefined) return <p className="loading">Loading…</p>;
   return (
     <Router base="/dashboard">
       <Shell email={me.data.email}>

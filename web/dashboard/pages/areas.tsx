@@ -1,4 +1,5 @@
-import { type ComponentType, lazy } from 'react';
+import type { ComponentType } from 'react';
+import { part } from '../client/part.ts';
 import type { IconName } from '../components/icon.tsx';
 
 /*
@@ -10,7 +11,7 @@ type Params = Readonly<Record<string, string | undefined>>;
 
 /** A page that is loaded when it is opened first. Its properties are the parameters of its address. */
 const page = <P,>(load: () => Promise<ComponentType<P>>): ComponentType<Params> =>
-  lazy(async () => ({ default: (await load()) as ComponentType<Params> }));
+  part(async () => (await load()) as ComponentType<Params>);
 
 interface Area {
   /** The name in the navigation. */
@@ -117,7 +118,13 @@ export const groups: readonly Group[] = [
           '/webhooks/:id/deliveries/:did': page(async () => (await import('./webhooks/delivery.tsx')).DeliveryPage),
         },
       },
-      { label: 'AI', icon: 'chat', at: '/ai', page: page(async () => (await import('./ai/ai.tsx')).AiPage) },
+      {
+        label: 'AI',
+        icon: 'chat',
+        at: '/ai',
+        page: page(async () => (await import('./ai/ai.tsx')).AiPage),
+        below: { '/ai/calls/:call': page(async () => (await import('./ai/call.tsx')).AiCallPage) },
+      },
       { label: 'Logs', icon: 'logs', at: '/logs', page: page(async () => (await import('./logs/logs.tsx')).LogsPage) },
     ],
   },
@@ -144,6 +151,13 @@ export const groups: readonly Group[] = [
         page: page(async () => (await import('./flags/flags.tsx')).FlagsPage),
         below: { '/flags/:name': page(async () => (await import('./flags/flag.tsx')).FlagPage) },
       },
+      {
+        label: 'Segments',
+        icon: 'users',
+        at: '/segments',
+        page: page(async () => (await import('./segments/segments.tsx')).SegmentsPage),
+        below: { '/segments/:name': page(async () => (await import('./segments/segment.tsx')).SegmentPage) },
+      },
     ],
   },
   {
@@ -154,7 +168,10 @@ export const groups: readonly Group[] = [
         icon: 'mail',
         at: '/mail',
         page: page(async () => (await import('./mail/mail.tsx')).MailPage),
-        below: { '/mail/:type': page(async () => (await import('./mail/template.tsx')).TemplatePage) },
+        below: {
+          '/mail/sent/:mail': page(async () => (await import('./mail/sent-mail.tsx')).SentMailPage),
+          '/mail/:type': page(async () => (await import('./mail/template.tsx')).TemplatePage),
+        },
       },
       {
         label: 'Integrations',

@@ -2,21 +2,12 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { call } from '../../client/api.ts';
 import { fieldOf } from '../../client/form.ts';
+import { useKnownTables } from '../../client/completions.ts';
 import { atLeast, useProject } from '../../client/project.ts';
-import { useSchema } from '../../client/schema.ts';
-import { Code, type Completions } from '../../components/code.tsx';
+import { Code } from '../../components/code.tsx';
 import { Confirm, Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { type Draft, type Fn, type Source, bodyOf, isOneFile, usualEntry } from './source.ts';
-
-const useTables = (): Completions => {
-  const tables = useSchema().data?.tables ?? [];
-  return Object.fromEntries(
-    tables
-      .filter(({ schema }) => schema === 'public')
-      .map(({ name, columns }) => [name, columns.map((column) => column.name)]),
-  );
-};
 
 interface FilesProps {
   readonly fn: Fn;
@@ -204,7 +195,7 @@ interface EditorProps {
 /** The code of a function, in one file or in several. */
 export const Editor = ({ fn, draft, onRun }: EditorProps) => {
   const { role } = useProject();
-  const tables = useTables();
+  const tables = useKnownTables();
   const { source } = draft;
   const [wanted, setWanted] = useState(fn.entrypoint ?? '');
   const open = Object.hasOwn(source, wanted) ? wanted : (Object.keys(source).toSorted()[0] ?? '');
@@ -217,7 +208,7 @@ export const Editor = ({ fn, draft, onRun }: EditorProps) => {
         label={open === '' ? `Code of ${fn.name}` : open}
         language={open.endsWith('.py') || (open === '' && fn.language === 'python') ? 'python' : 'javascript'}
         value={source[open] ?? ''}
-        completions={tables}
+        tables={tables}
         isReadOnly={!mayChange}
         onChange={(text) => {
           if (text !== source[open]) draft.change({ ...source, [open]: text });

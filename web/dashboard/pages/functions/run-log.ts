@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'react';
+import { stream } from '../../client/stream.ts';
 import type { Operations } from '../../client/types.ts';
 import type { LogLine } from '../../components/log-lines.tsx';
 
@@ -20,18 +21,20 @@ export const useRunLog = (at: string | null): RunLog => {
   useEffect(() => {
     setLog(empty);
     if (at === null) return undefined;
-    const source = new EventSource(at);
-    // A connection that is made again begins with the first line.
-    source.addEventListener('open', () => setLog(empty));
-    source.addEventListener('error', () => setLog((present) => ({ ...present, isInterrupted: true })));
-    source.addEventListener('log', ({ data }: MessageEvent<string>) =>
-      setLog((present) => ({ ...present, lines: [...present.lines, JSON.parse(data) as LogLine] })),
-    );
-    source.addEventListener('end', ({ data }: MessageEvent<string>) => {
-      source.close();
-      setLog((present) => ({ ...present, ended: JSON.parse(data) as Invocation }));
+    const leaving = new AbortController();
+    void stream(at, leaving.signal, (source) => {
+      // A connection that is made again begins with the first line.
+      source.addEventListener('open', () => setLog(empty));
+      source.addEventListener('error', () => setLog((present) => ({ ...present, isInterrupted: true })));
+      source.addEventListener('log', ({ data }: MessageEvent<string>) =>
+        setLog((present) => ({ ...present, lines: [...present.lines, JSON.parse(data) as LogLine] })),
+      );
+      source.addEventListener('end', ({ data }: MessageEvent<string>) => {
+        leaving.abort();
+        setLog((present) => ({ ...present, ended: JSON.parse(data) as Invocation }));
+      });
     });
-    return () => source.close();
+    return () => leaving.abort();
   }, [at]);
   return log;
 };

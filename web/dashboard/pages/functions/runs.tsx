@@ -102,7 +102,7 @@ const RunDetail = ({ fn, id }: { readonly fn: Fn; readonly id: string }) => {
     refetchInterval: ({ state }) => (state.data !== undefined && goesOn(state.data) ? pace : false),
   });
   const back = <Link href={`${here}?tab=runs`}>All runs</Link>;
-  if (run.error)
+  if (run.data === undefined && run.error)
     return (
       <>
         {back}

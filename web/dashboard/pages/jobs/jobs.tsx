@@ -11,7 +11,7 @@ import { Pager } from '../../components/pager.tsx';
 import { Table } from '../../components/table.tsx';
 import { Tabs, useTab } from '../../components/tabs.tsx';
 import { Time } from '../../components/time.tsx';
-import { BulkDialog, type BulkFilter } from './bulk.tsx';
+import { type BulkFilter, BulkJobs } from './bulk.tsx';
 import { JobDetail } from './job.tsx';
 import { Queue } from './queue.tsx';
 import {
@@ -99,7 +99,8 @@ const States = ({ filters, type, status }: { readonly filters: Filters } & Pick<
     else next.set('status', each);
     return `${here}?${next.toString()}`;
   };
-  if (counts.error) return <Failure error={counts.error} onRetry={() => void counts.refetch()} />;
+  if (counts.data === undefined && counts.error)
+    return <Failure error={counts.error} onRetry={() => void counts.refetch()} />;
   return (
     <>
       <ul className="states" aria-label="Jobs by status">
@@ -211,7 +212,7 @@ const Actions = (chosen: JobFilters) => {
           Cancel all of these…
         </button>
       )}
-      {action !== null && <BulkDialog action={action} {...bulkOf(chosen)} onClose={() => setAction(null)} />}
+      {action !== null && <BulkJobs action={action} {...bulkOf(chosen)} onClose={() => setAction(null)} />}
     </p>
   );
 };

@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { copyText } from '../../client/clipboard.ts';
 import { useProject } from '../../client/project.ts';
 
 type Language = 'JavaScript' | 'Python' | 'curl';
@@ -37,7 +38,7 @@ export const Snippets = ({ apiKey }: { readonly apiKey: string | null }) => {
   const [copied, setCopied] = useState<Language | null>(null);
   const text = snippets[language]({ url: project.rest_url, key: apiKey ?? 'YOUR_API_KEY' });
   const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(text);
+    await copyText(text);
     setCopied(language);
   };
   return (

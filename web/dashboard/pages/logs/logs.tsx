@@ -18,23 +18,51 @@ const sources: Readonly<Record<Source, string>> = {
   function: 'functions',
   job: 'ends of jobs',
   webhook: 'deliveries of webhooks',
+  mail: 'mails',
+  auth: 'sign-ins',
+  data: 'data API',
+  storage: 'storage',
+  ai: 'AI',
+  api: 'other API calls',
 };
 const allSources = Object.keys(sources) as Source[];
+/** Sources that are read together: one request has the lines of all of them, in order. */
+const rowSources: readonly Source[] = ['mail', 'auth', 'data', 'storage', 'ai', 'api'];
+
+/** A part of the log that is read by itself. */
+type Feed = 'function' | 'job' | 'webhook' | 'rows';
+const allFeeds: readonly Feed[] = ['function', 'job', 'webhook', 'rows'];
+
+const feedOf = (source: Source): Feed =>
+  source === 'function' || source === 'job' || source === 'webhook' ? source : 'rows';
+
+/** The sources of a feed that are wanted. */
+const sourceText = (feed: Feed, chosen: Source | undefined): string => {
+  if (feed !== 'rows') return feed;
+  return chosen !== undefined && feedOf(chosen) === 'rows' ? chosen : rowSources.join(',');
+};
 const pageSize = 100;
 const refreshMs = 5000;
 
 /** The address of a line, the same for everybody who looks at it. */
 const keyOf = (line: Line): string =>
-  [line.source, line.invocation_id ?? line.job_id ?? line.delivery_id ?? '', line.line ?? 0].join('.');
+  [line.source, line.id ?? line.invocation_id ?? line.job_id ?? line.delivery_id ?? '', line.line ?? 0].join('.');
 
 type Filter = Pick<Query, 'q' | 'level' | 'request_id'>;
 
-/** One source, page by page. A page that is shown is read again while it is the only one and nobody paused it. */
-const useSource = (source: Source, filter: Filter, { isOn, isPaused }: { isOn: boolean; isPaused: boolean }) => {
+/** One feed, page by page. A page that is shown is read again while it is the only one and nobody paused it. */
+interface FeedState {
+  /** As the API takes it. */
+  readonly source: string;
+  readonly isOn: boolean;
+  readonly isPaused: boolean;
+}
+
+const useFeed = (filter: Filter, { source, isOn, isPaused }: FeedState) => {
   const { project } = useProject();
   const livePace = usePace(refreshMs);
-  // A run that goes on logs lines, too, of which nobody is told.
-  const pace = source === 'function' ? refreshMs : livePace;
+  // The pages are told of jobs and deliveries alone.
+  const pace = source === 'job' || source === 'webhook' ? livePace : refreshMs;
   return useInfiniteQuery({
     queryKey: ['logs', project.id, source, filter],
     enabled: isOn,
@@ -50,15 +78,15 @@ const useSource = (source: Source, filter: Filter, { isOn, isPaused }: { isOn: b
   });
 };
 
-type SourceLog = ReturnType<typeof useSource>;
+type FeedLog = ReturnType<typeof useFeed>;
 
-const linesOf = ({ data }: SourceLog): Line[] => (data?.pages ?? []).flatMap((page) => page.logs);
+const linesOf = ({ data }: FeedLog): Line[] => (data?.pages ?? []).flatMap((page) => page.logs);
 
 /**
  * The lines of several sources in the order of their time. Where a source has more to come, nothing is shown that is
  * older than its oldest line: lines of it would belong in between.
  */
-const merged = (logs: readonly SourceLog[]): Line[] => {
+const merged = (logs: readonly FeedLog[]): Line[] => {
   const bounds = logs.map((log) => (log.hasNextPage ? (linesOf(log).at(-1)?.ts ?? '') : ''));
   const since = bounds.reduce((latest, ts) => (ts > latest ? ts : latest), '');
   return logs
@@ -67,7 +95,11 @@ const merged = (logs: readonly SourceLog[]): Line[] => {
     .toSorted((a, b) => (a.ts === b.ts ? (a.line ?? 0) - (b.line ?? 0) : a.ts < b.ts ? -1 : 1));
 };
 
-const placeOf = (base: string, line: Line): string => {
+/** The page about what a line says; null where there is none. */
+const placeOf = (base: string, line: Line): string | null => {
+  if (line.email_id !== undefined) return `${base}/mail/sent/${line.email_id}`;
+  if (line.ai_call_id !== undefined) return `${base}/ai/calls/${line.ai_call_id}`;
+  if (line.id !== undefined) return null;
   if (line.source === 'job') return `${base}/jobs/${line.job_id ?? ''}`;
   if (line.source === 'webhook')
     return `${base}/webhooks/${line.webhook_id ?? ''}/deliveries/${line.delivery_id ?? ''}`;
@@ -79,6 +111,7 @@ const LineRow = ({ line, isChosen }: { readonly line: Line; readonly isChosen: b
   const [here] = useLocation();
   const base = `/projects/${project.id}`;
   const key = keyOf(line);
+  const place = placeOf(base, line);
   const search = new URLSearchParams(globalThis.location.search);
   search.set('line', key);
   return (
@@ -87,9 +120,13 @@ const LineRow = ({ line, isChosen }: { readonly line: Line; readonly isChosen: b
         <time dateTime={line.ts}>{new Date(line.ts).toLocaleString([], { hour12: false })}</time>
       </Link>{' '}
       <span className="level">{line.level}</span>{' '}
-      <Link href={placeOf(base, line)} className="source">
-        {line.source}
-      </Link>{' '}
+      {place === null ? (
+        <span className="source">{line.source}</span>
+      ) : (
+        <Link href={place} className="source">
+          {line.source}
+        </Link>
+      )}{' '}
       <span className="message">{line.message}</span>
       {line.fields !== null && <code> {JSON.stringify(line.fields)}</code>}
       {line.request_id !== null && (
@@ -147,7 +184,7 @@ const FilterForm = ({ filters, source }: { readonly filters: Filters; readonly s
   );
 };
 
-/** The log lines of functions, the ends of jobs and the results of deliveries, as one stream. */
+/** The lines of all sources, as one stream. */
 export const LogsPage = () => {
   const filters = useFilters();
   /** The lines that were there when the page was paused; null while it is not. */
@@ -161,15 +198,20 @@ export const LogsPage = () => {
     ...(level && { level }),
     ...(requestId !== '' && { request_id: requestId }),
   };
-  const isOn = (each: Source): boolean => source === undefined || source === each;
+  const isOn = (feed: Feed): boolean => source === undefined || feedOf(source) === feed;
   // A line that somebody was sent to stays where it is.
-  const state = (each: Source) => ({ isOn: isOn(each), isPaused: isPaused || chosen !== '' });
+  const state = (feed: Feed): FeedState => ({
+    source: sourceText(feed, source),
+    isOn: isOn(feed),
+    isPaused: isPaused || chosen !== '',
+  });
   const all = {
-    function: useSource('function', filter, state('function')),
-    job: useSource('job', filter, state('job')),
-    webhook: useSource('webhook', filter, state('webhook')),
+    function: useFeed(filter, state('function')),
+    job: useFeed(filter, state('job')),
+    webhook: useFeed(filter, state('webhook')),
+    rows: useFeed(filter, state('rows')),
   };
-  const logs = allSources.filter(isOn).map((each) => all[each]);
+  const logs = allFeeds.filter(isOn).map((feed) => all[feed]);
   const present = merged(logs);
   const lines = frozen ?? present;
   const error = logs.find((log) => log.error)?.error;

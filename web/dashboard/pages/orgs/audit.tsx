@@ -8,7 +8,7 @@ import { whenOf } from '../../client/when.ts';
 import { Changes } from '../../components/changes.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { Pager } from '../../components/pager.tsx';
-import { csvOf } from './csv.ts';
+import { csvOf } from '../../client/csv.ts';
 import { useSearch } from '../../client/search.ts';
 
 type Entry = Operations['GET /team/audit-log']['answer']['entries'][number];

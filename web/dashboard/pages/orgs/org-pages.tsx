@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
-import { type ComponentType, Suspense, lazy } from 'react';
+import { type ComponentType, Suspense } from 'react';
 import { Link, Route, Switch, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { OrgContext } from '../../client/org.ts';
+import { part } from '../../client/part.ts';
 import { type Role, atLeast } from '../../client/project.ts';
 import { Failure } from '../../components/failure.tsx';
 
@@ -19,31 +20,31 @@ const tabs: readonly Tab[] = [
     at: '',
     label: 'Members',
     role: 'viewer',
-    page: lazy(async () => ({ default: (await import('./members.tsx')).MembersPage })),
+    page: part(async () => (await import('./members.tsx')).MembersPage),
   },
   {
     at: '/projects',
     label: 'Projects and usage',
     role: 'viewer',
-    page: lazy(async () => ({ default: (await import('./org-projects.tsx')).OrgProjectsPage })),
+    page: part(async () => (await import('./org-projects.tsx')).OrgProjectsPage),
   },
   {
     at: '/roles',
     label: 'Roles',
     role: 'viewer',
-    page: lazy(async () => ({ default: (await import('./roles.tsx')).RolesPage })),
+    page: part(async () => (await import('./roles.tsx')).RolesPage),
   },
   {
     at: '/audit',
     label: 'Audit log',
     role: 'admin',
-    page: lazy(async () => ({ default: (await import('./audit.tsx')).AuditPage })),
+    page: part(async () => (await import('./audit.tsx')).AuditPage),
   },
   {
     at: '/settings',
     label: 'Settings',
     role: 'admin',
-    page: lazy(async () => ({ default: (await import('./org-settings.tsx')).OrgSettingsPage })),
+    page: part(async () => (await import('./org-settings.tsx')).OrgSettingsPage),
   },
 ];
 
@@ -65,7 +66,7 @@ const Tabs = ({ base, role }: { readonly base: string; readonly role: Role }) =>
 /** Everything about one organization. */
 export const OrgPages = ({ id }: { readonly id: string }) => {
   const orgs = useQuery({ queryKey: ['orgs'], queryFn: () => call('GET /team/orgs', {}) });
-  if (orgs.error) return <Failure error={orgs.error} onRetry={() => void orgs.refetch()} />;
+  if (orgs.data === undefined && orgs.error) return <Failure error={orgs.error} onRetry={() => void orgs.refetch()} />;
   if (orgs.data === undefined) return <p className="loading">Loading…</p>;
   const org = orgs.data.find(({ org_id: one }) => one === id);
   if (org === undefined)

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
+import { copyText } from '../../client/clipboard.ts';
 import type { Operations } from '../../client/types.ts';
 import { Copyable } from '../../components/copyable.tsx';
 import { Dialog } from '../../components/dialog.tsx';
@@ -22,7 +23,7 @@ const Programs = ({ code, values }: Pick<Example, 'code'> & { readonly values: R
   const [isCopied, setCopied] = useState(false);
   const filled = code[language].replaceAll(/\{\{(\w+)\}\}/g, (given, name: string) => values[name] ?? given);
   const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(filled);
+    await copyText(filled);
     setCopied(true);
   };
   return (

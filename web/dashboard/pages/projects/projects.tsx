@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link } from 'wouter';
 import { call } from '../../client/api.ts';
+import { copyText } from '../../client/clipboard.ts';
 import { fieldOf } from '../../client/form.ts';
 import { Copyable } from '../../components/copyable.tsx';
 import { Dialog } from '../../components/dialog.tsx';
@@ -27,7 +28,7 @@ const Keys = ({ keys, onClose }: { readonly keys: NewKeys; readonly onClose: () 
       <p>For a file named .env:</p>
       <pre>{env}</pre>
       <p className="row end">
-        <button type="button" onClick={() => void navigator.clipboard.writeText(env)}>
+        <button type="button" onClick={() => void copyText(env)}>
           Copy .env
         </button>
         <button type="button" className="primary" onClick={onClose}>

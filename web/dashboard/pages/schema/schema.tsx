@@ -95,7 +95,8 @@ export const SchemaPage = ({ name }: { readonly name: string | undefined }) => {
   const { project } = useProject();
   const schema = useSchema();
   const [search, setSearch] = useState('');
-  if (schema.error) return <Failure error={schema.error} onRetry={() => void schema.refetch()} />;
+  if (schema.data === undefined && schema.error)
+    return <Failure error={schema.error} onRetry={() => void schema.refetch()} />;
   if (schema.data === undefined) return <p className="loading">Loading…</p>;
   const tables = schema.data.tables.filter((table) => table.schema === 'public');
   const wanted = name === undefined ? undefined : lastSegment();

@@ -1,7 +1,7 @@
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { ApiError, call } from '../../client/api.ts';
 import { fieldOf } from '../../client/form.ts';
-import { Failure } from '../../components/failure.tsx';
+import { SignInForm } from '../../components/sign-in-form.tsx';
 
 interface SignInProps {
   readonly onSignedIn: () => void;
@@ -16,10 +16,8 @@ const factorTokenOf = (error: unknown): string | null =>
 export const SignInPage = ({ onSignedIn }: SignInProps) => {
   const [isNew, setNew] = useState(false);
   const [factorToken, setFactorToken] = useState<string | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  const [busy, setBusy] = useState(false);
 
-  const enter = async (form: HTMLFormElement): Promise<void> => {
+  const send = async (form: HTMLFormElement): Promise<void> => {
     if (factorToken !== null) {
       await call('POST /dashboard/session/factor', {
         body: { factor_token: factorToken, code: fieldOf(form, 'code') },
@@ -30,60 +28,54 @@ export const SignInPage = ({ onSignedIn }: SignInProps) => {
     if (isNew) await call('POST /auth/signup', { body: { email, password } });
     await call('POST /dashboard/session', { body: { email, password } });
   };
-  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
-    event.preventDefault();
-    setBusy(true);
-    setError(null);
+  const enter = async (form: HTMLFormElement): Promise<void> => {
     try {
-      await enter(event.currentTarget);
+      await send(form);
       onSignedIn();
-    } catch (thrown) {
-      const token = factorTokenOf(thrown);
-      if (token === null) setError(thrown);
-      else setFactorToken(token);
-    } finally {
-      setBusy(false);
+    } catch (error) {
+      const token = factorTokenOf(error);
+      if (token === null) throw error;
+      setFactorToken(token);
     }
   };
 
   return (
-    <main className="narrow" id="content">
-      <h1>{isNew ? 'Create an account' : 'Sign in to plinth'}</h1>
-      <form onSubmit={(event) => void submit(event)}>
-        {factorToken === null ? (
-          <>
-            <label>
-              E-mail
-              <input name="email" type="email" autoComplete="username" required />
-            </label>
-            <label>
-              Password
-              <input
-                name="password"
-                type="password"
-                autoComplete={isNew ? 'new-password' : 'current-password'}
-                minLength={isNew ? 8 : 1}
-                maxLength={128}
-                required
-              />
-            </label>
-          </>
-        ) : (
+    <SignInForm
+      title={isNew ? 'Create an account' : 'Sign in to plinth'}
+      action={isNew ? 'Create the account' : 'Sign in'}
+      enter={enter}
+      below={
+        <p>
+          <button type="button" className="quiet" onClick={() => setNew(!isNew)}>
+            {isNew ? 'I have an account' : 'Create an account'}
+          </button>
+        </p>
+      }
+    >
+      {factorToken === null ? (
+        <>
           <label>
-            Code of your second factor
-            <input name="code" inputMode="numeric" autoComplete="one-time-code" required />
+            E-mail
+            <input name="email" type="email" autoComplete="username" required />
           </label>
-        )}
-        {error !== null && <Failure error={error} />}
-        <button type="submit" className="primary" disabled={busy}>
-          {isNew ? 'Create the account' : 'Sign in'}
-        </button>
-      </form>
-      <p>
-        <button type="button" className="quiet" onClick={() => setNew(!isNew)}>
-          {isNew ? 'I have an account' : 'Create an account'}
-        </button>
-      </p>
-    </main>
+          <label>
+            Password
+            <input
+              name="password"
+              type="password"
+              autoComplete={isNew ? 'new-password' : 'current-password'}
+              minLength={isNew ? 8 : 1}
+              maxLength={128}
+              required
+            />
+          </label>
+        </>
+      ) : (
+        <label>
+          Code of your second factor
+          <input name="code" inputMode="numeric" autoComplete="one-time-code" required />
+        </label>
+      )}
+    </SignInForm>
   );
 };

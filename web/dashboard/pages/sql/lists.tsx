@@ -8,7 +8,7 @@ import { Confirm, Dialog } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { Table } from '../../components/table.tsx';
 
-interface ListProps {
+export interface ListProps {
   readonly tabs: SqlTabs;
   readonly onOpened: (id: string) => void;
   readonly onClose: () => void;
@@ -133,11 +133,16 @@ interface SaveDialogProps {
 
 /** Names a text that is to be kept on the server. */
 export const SaveDialog = ({ name, onSave, onClose }: SaveDialogProps) => {
+  const [error, setError] = useState<unknown>(null);
   const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
     const form = event.currentTarget;
-    await onSave(fieldOf(form, 'name'), fieldOf(form, 'shared') === 'on');
-    onClose();
+    try {
+      await onSave(fieldOf(form, 'name'), fieldOf(form, 'shared') === 'on');
+      onClose();
+    } catch (thrown) {
+      setError(thrown);
+    }
   };
   return (
     <Dialog title="Save as a snippet" onClose={onClose}>
@@ -150,49 +155,13 @@ export const SaveDialog = ({ name, onSave, onClose }: SaveDialogProps) => {
           <input type="checkbox" name="shared" />
           All members of the project see it
         </label>
+        {error !== null && <Failure error={error} />}
         <p className="row end">
           <button type="button" onClick={onClose}>
             Cancel
           </button>
           <button type="submit" className="primary">
             Save
-          </button>
-        </p>
-      </form>
-    </Dialog>
-  );
-};
-
-/** Has a model of the project write a query. */
-export const GenerateDialog = ({ tabs, onOpened, onClose }: ListProps) => {
-  const { project } = useProject();
-  const generate = useMutation({
-    mutationFn: (prompt: string) =>
-      call('POST /projects/{project_id}/ai/sql/generate', { params: { project_id: project.id }, body: { prompt } }),
-    onSuccess: ({ sql, explanation }) => {
-      const comment = explanation.split('\n').map((line) => `-- ${line}`);
-      onOpened(tabs.open({ text: `${comment.join('\n')}\n${sql}` }));
-    },
-  });
-  const submit = (event: FormEvent<HTMLFormElement>): void => {
-    event.preventDefault();
-    generate.mutate(fieldOf(event.currentTarget, 'prompt'));
-  };
-  return (
-    <Dialog title="Write a query" onClose={onClose}>
-      <form onSubmit={submit}>
-        <label>
-          What do you want to know?
-          <textarea name="prompt" rows={4} required autoFocus />
-        </label>
-        <p className="muted">A model of the project writes it into a new tab. It does not run until you run it.</p>
-        {generate.error && <Failure error={generate.error} />}
-        <p className="row end">
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" className="primary" disabled={generate.isPending}>
-            {generate.isPending ? 'Writing…' : 'Write it'}
           </button>
         </p>
       </form>

@@ -1,14 +1,15 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useMemo, useRef, useState } from 'react';
+import { useRef, useState } from 'react';
 import { call } from '../../client/api.ts';
+import { useKnownTables } from '../../client/completions.ts';
 import { atLeast, useProject } from '../../client/project.ts';
-import { useSchema } from '../../client/schema.ts';
 import { type SqlTab, type SqlTabs, useSqlTabs } from '../../client/sql-tabs.ts';
 import { dangerOf, statementAt, statementsOf } from '../../client/sql-text.ts';
-import { Code, type CodeHandle, type Completions } from '../../components/code.tsx';
+import { Code, type CodeHandle } from '../../components/code.tsx';
 import { Confirm } from '../../components/dialog.tsx';
 import { Failure } from '../../components/failure.tsx';
-import { GenerateDialog, HistoryDialog, SaveDialog, SnippetsDialog } from './lists.tsx';
+import { AiFailure, GenerateDialog } from './ai.tsx';
+import { HistoryDialog, SaveDialog, SnippetsDialog } from './lists.tsx';
 import { Results } from './results.tsx';
 import { type Run, type RunRequest, placeOf, run } from './run.ts';
 import { type SaveState, useSnippet } from './use-snippet.ts';
@@ -84,20 +85,6 @@ const useRunner = (editor: React.RefObject<CodeHandle | null>) => {
   };
   const clear = (): void => setState({ isRunning: false, run: null, error: null, note: '' });
   return { ...state, start, clear, cancel: () => running.current?.abort() };
-};
-
-const useCompletions = (): Completions => {
-  const schema = useSchema();
-  return useMemo(
-    () =>
-      Object.fromEntries(
-        (schema.data?.tables ?? []).map((table) => [
-          table.schema === 'public' ? table.name : `${table.schema}.${table.name}`,
-          table.columns.map(({ name }) => name),
-        ]),
-      ),
-    [schema.data],
-  );
 };
 
 const stateWords: Readonly<Record<SaveState, string>> = {
@@ -305,7 +292,7 @@ const Editor = ({ tab, tabs, onChoose }: { tab: SqlTab; tabs: SqlTabs; onChoose:
   const runner = useRunner(editor);
   const snippet = useSnippet(tab, tabs);
   const explanation = useExplanation();
-  const completions = useCompletions();
+  const tables = useKnownTables();
   const mayWrite = atLeast(role, 'developer');
   const [isReadOnly, setReadOnly] = useState(false);
   const [danger, setDanger] = useState<{ readonly words: string; readonly wanted: Wanted } | null>(null);
@@ -339,7 +326,7 @@ const Editor = ({ tab, tabs, onChoose }: { tab: SqlTab; tabs: SqlTabs; onChoose:
         value={tab.text}
         onChange={write}
         onRun={() => begin('run')}
-        completions={completions}
+        tables={tables}
         handle={editor}
       />
       <Tools
@@ -382,7 +369,7 @@ const Editor = ({ tab, tabs, onChoose }: { tab: SqlTab; tabs: SqlTabs; onChoose:
       {runner.error !== null && <Failure error={runner.error} />}
       {runner.run !== null && <Results run={runner.run} />}
       {explanation.isPending && <p role="status">A model reads it…</p>}
-      {explanation.error !== null && <Failure error={explanation.error} />}
+      {explanation.error !== null && <AiFailure error={explanation.error} />}
       {explanation.text !== '' && <p className="panel said">{explanation.text}</p>}
       {dialog === 'snippets' && <SnippetsDialog {...list} />}
       {dialog === 'history' && <HistoryDialog {...list} />}

@@ -98,7 +98,7 @@ interface SaveBarProps {
 
 /** The staged changes: their number, their SQL, and the rows that others have changed meanwhile. */
 export const SaveBar = ({ table, edits, saving, onClosed }: SaveBarProps) => {
-  const { staged, undo, canUndo, clear } = edits;
+  const { staged, isKept, undo, canUndo, clear } = edits;
   const { save, conflicts, settle } = saving;
   const [dialog, setDialog] = useState<'review' | 'discard' | null>(null);
   const count = countOf(staged);
@@ -125,6 +125,11 @@ export const SaveBar = ({ table, edits, saving, onClosed }: SaveBarProps) => {
           Discard all
         </button>
       </div>
+      {!isKept && (
+        <p className="bad" role="status">
+          This browser has no room for so many changes: they are lost when this window is closed. Save them soon.
+        </p>
+      )}
       {save.error && <Failure error={save.error} />}
       {conflicts.length > 0 && (
         <ul className="conflicts">

@@ -105,7 +105,8 @@ const useRowActions = (table: SchemaTable, model: ReturnType<typeof useTable>, e
 interface HeadProps {
   readonly table: SchemaTable;
   readonly view: View;
-  readonly total: number;
+  /** Null while they are not counted. */
+  readonly total: number | null;
   readonly mayInsert: boolean;
   readonly onSet: (name: string, value: string) => void;
   readonly onReload: () => void;
@@ -118,8 +119,7 @@ const TableHead = ({ table, view, total, mayInsert, onSet, onReload, onOpen }: H
     <div className="row">
       <h1>{table.name}</h1>
       <span className="muted" role="status">
-        {view.count === 'exact' ? '' : 'about '}
-        {total.toLocaleString('en')} rows
+        {total === null ? 'Loading…' : `${view.count === 'exact' ? '' : 'about '}${total.toLocaleString('en')} rows`}
       </span>
       {view.count === 'estimated' && (
         <button type="button" className="quiet" onClick={() => onSet('count', 'exact')}>
@@ -183,14 +183,15 @@ interface DialogsProps {
   readonly dialog: OpenDialog;
   readonly table: SchemaTable;
   readonly view: View;
+  readonly total: number;
   readonly onImported: () => void;
   readonly onClose: () => void;
 }
 
-const Dialogs = ({ dialog, table, view, onImported, onClose }: DialogsProps) => {
+const Dialogs = ({ dialog, table, view, total, onImported, onClose }: DialogsProps) => {
   if (dialog === 'keys') return <KeysDialog onClose={onClose} />;
   if (dialog === 'column') return <NewColumn table={table.name} onClose={onClose} />;
-  if (dialog === 'export') return <ExportDialog table={table} view={view} onClose={onClose} />;
+  if (dialog === 'export') return <ExportDialog {...{ table, view, total, onClose }} />;
   if (dialog !== 'import') return null;
   return (
     <ImportDialog
@@ -214,7 +215,7 @@ export const TableView = ({ table }: { readonly table: SchemaTable }) => {
   const { project, role } = useProject();
   const { view, set } = useView(table);
   const pages = useRows(table, view);
-  const edits = useStaged(`staged:${project.id}:${table.name}`);
+  const edits = useStaged(project.id, table.name);
   const model = useTable(table, pages, edits.staged);
   const grid = useRef<GridHandle>(null);
   const [range, setRange] = useState<CellRange>(everything);
@@ -272,7 +273,7 @@ export const TableView = ({ table }: { readonly table: SchemaTable }) => {
     <>
       <TableHead
         {...{ table, view, mayInsert }}
-        total={pages.total()}
+        total={pages.isPending() ? null : pages.total()}
         onSet={set}
         onReload={pages.reload}
         onOpen={setDialog}
@@ -321,7 +322,7 @@ export const TableView = ({ table }: { readonly table: SchemaTable }) => {
           onClose={editing.cancel}
         />
       )}
-      <Dialogs {...{ dialog, table, view }} onImported={pages.reload} onClose={close} />
+      <Dialogs {...{ dialog, table, view }} total={pages.total()} onImported={pages.reload} onClose={close} />
     </>
   );
 };

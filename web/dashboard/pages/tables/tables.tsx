@@ -17,7 +17,8 @@ export const TablesPage = ({ name }: { readonly name: string | undefined }) => {
   const schema = useSchema();
   const [search, setSearch] = useState('');
   const [dialog, setDialog] = useState<'new' | 'import' | null>(null);
-  if (schema.error) return <Failure error={schema.error} onRetry={() => void schema.refetch()} />;
+  if (schema.data === undefined && schema.error)
+    return <Failure error={schema.error} onRetry={() => void schema.refetch()} />;
   if (schema.data === undefined) return <p className="loading">Loading…</p>;
   const tables = schema.data.tables.filter((table) => table.schema === 'public');
   const wanted = name === undefined ? undefined : lastSegment();
@@ -62,7 +63,7 @@ export const TablesPage = ({ name }: { readonly name: string | undefined }) => {
         </nav>
       </div>
       <section className="fill">
-        {table && <TableView key={table.name} table={table} />}
+        {table && <TableView key={`${project.id} ${table.name}`} table={table} />}
         {!table && wanted !== undefined && <p className="empty">There is no table of that name.</p>}
         {!table && wanted === undefined && (
           <p className="empty">{tables.length > 0 ? 'Choose a table.' : 'Tables that you make are listed here.'}</p>

@@ -3,6 +3,7 @@ import { ApiError, send } from '../../client/api.ts';
 import { textOf } from '../../client/exact-json.ts';
 import { afterRow, orderOf, termsOf } from '../../client/conditions.ts';
 import { useProject } from '../../client/project.ts';
+import { useWhenReachable } from '../../client/reach.ts';
 import { isValue, quotedName, restPath } from '../../client/rest.ts';
 import { type PageAnswer, type PageRequest, type RowPages, createRowPages, pageSize } from '../../client/row-pages.ts';
 import type { SchemaTable } from '../../client/schema.ts';
@@ -115,6 +116,9 @@ export const useRows = (table: SchemaTable, view: View): RowPages => {
   );
   useSyncExternalStore(pages.subscribe, pages.version);
   useEffect(() => () => pages.close(), [pages]);
+  useWhenReachable(() => {
+    if (pages.error() !== null) pages.reload();
+  });
   return pages;
 };
 

@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { ApiError, call } from '../../client/api.ts';
 import { useProject } from '../../client/project.ts';
 import type { SchemaTable } from '../../client/schema.ts';
@@ -37,10 +37,24 @@ export const previewChanges = async (projectId: string, table: SchemaTable, stag
 
 const keyValues = ({ updates, deletes }: Staged, key: string): Row => (updates[key] ?? deletes[key])?.key ?? {};
 
+/** An answer of the server has about the size of its request, and one of more than 1 MB cannot be kept for a repetition. */
+const maxRepeatable = 250_000;
+
+/** The same changes have the same name: those whose answer was lost are not made a second time. */
+const useRequestName = () => {
+  const last = useRef<{ readonly staged: Staged; readonly name: string } | null>(null);
+  return (staged: Staged): string => {
+    if (last.current?.staged !== staged)
+      last.current = { staged, name: crypto.getRandomValues(new Uint32Array(4)).join('-') };
+    return last.current.name;
+  };
+};
+
 /** Saves what is staged in one transaction, and learns which rows others have changed meanwhile. */
 export const useSave = (table: SchemaTable, onSaved: (staged: Staged) => void) => {
   const { project } = useProject();
   const [conflicts, setConflicts] = useState<readonly Conflict[]>([]);
+  const nameOf = useRequestName();
   const save = useMutation({
     mutationFn: async (staged: Staged): Promise<void> => {
       const { changes, keys } = changesOf(staged);
@@ -48,6 +62,7 @@ export const useSave = (table: SchemaTable, onSaved: (staged: Staged) => void) =
         await call('POST /projects/{project_id}/db/tables/{table}/changes', {
           params: { project_id: project.id, table: table.name },
           body: { changes },
+          headers: JSON.stringify(changes).length > maxRepeatable ? {} : { 'idempotency-key': nameOf(staged) },
         });
         setConflicts([]);
       } catch (error) {

@@ -1,6 +1,6 @@
-import { useCallback, useState } from 'react';
-import { parseExact } from '../../client/exact-json.ts';
-import { type Staged, countOf, nothingStaged } from '../../client/staged.ts';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { keptChanges } from '../../client/kept-changes.ts';
+import { type Staged, mergeStaged, nothingStaged } from '../../client/staged.ts';
 
 const maxPast = 200;
 
@@ -10,30 +10,12 @@ interface History {
   readonly future: readonly Staged[];
 }
 
-const kept = (name: string): Staged => {
-  try {
-    const text = sessionStorage.getItem(name);
-    return text === null ? nothingStaged : { ...nothingStaged, ...(parseExact(text, true) as Staged) };
-  } catch {
-    return nothingStaged;
-  }
-};
-
-/**
- * In the storage of this one tab: two tabs of a table have changes of their own. It is limited, and a change that does
- * not fit is kept in memory only.
- */
-const keep = (name: string, staged: Staged): void => {
-  try {
-    if (countOf(staged) === 0) sessionStorage.removeItem(name);
-    else sessionStorage.setItem(name, JSON.stringify(staged));
-  } catch {
-    sessionStorage.removeItem(name);
-  }
-};
+const empty: History = { past: [], present: nothingStaged, future: [] };
 
 export interface StagedChanges {
   readonly staged: Staged;
+  /** False: the browser has no room for them, so they are lost with this window. */
+  readonly isKept: boolean;
   readonly change: (next: Staged) => void;
   readonly undo: () => void;
   readonly redo: () => void;
@@ -42,34 +24,59 @@ export interface StagedChanges {
   readonly canUndo: boolean;
 }
 
+/** Writes what is staged whenever it changes, once it is known what was kept. */
+const useKeeping = (projectId: string, table: string, staged: Staged, onLoaded: (kept: Staged) => void): boolean => {
+  const kept = useMemo(() => keptChanges({ projectId, table }), [projectId, table]);
+  const [isKept, setKept] = useState(true);
+  const [isLoaded, setLoaded] = useState(false);
+  const loaded = useRef(onLoaded);
+  loaded.current = onLoaded;
+  useEffect(() => {
+    let isCurrent = true;
+    const load = async (): Promise<void> => {
+      const known = await kept.load();
+      if (!isCurrent) return;
+      loaded.current(known);
+      setLoaded(true);
+      await kept.othersClosed();
+      if (isCurrent) loaded.current(await kept.takeLeft());
+    };
+    void load();
+    return () => {
+      isCurrent = false;
+    };
+  }, [kept]);
+  useEffect(() => {
+    if (isLoaded) void kept.save(staged).then(setKept);
+  }, [kept, isLoaded, staged]);
+  return isKept;
+};
+
 /** Changes of one table that are not saved yet, with undo. They are kept in the browser until they are. */
-export const useStaged = (name: string): StagedChanges => {
-  const [history, setHistory] = useState<History>(() => ({ past: [], present: kept(name), future: [] }));
-  const update = useCallback(
-    (work: (known: History) => History): void =>
-      setHistory((known) => {
-        const next = work(known);
-        if (next.present !== known.present) keep(name, next.present);
-        return next;
-      }),
-    [name],
+export const useStaged = (projectId: string, table: string): StagedChanges => {
+  const [history, setHistory] = useState(empty);
+  const addKept = useCallback(
+    (kept: Staged) => setHistory((known) => ({ ...known, present: mergeStaged(known.present, kept) })),
+    [],
   );
+  const isKept = useKeeping(projectId, table, history.present, addKept);
   return {
     staged: history.present,
+    isKept,
     change: (present) =>
-      update((known) => ({ past: [...known.past, known.present].slice(-maxPast), present, future: [] })),
+      setHistory((known) => ({ past: [...known.past, known.present].slice(-maxPast), present, future: [] })),
     undo: () =>
-      update((known) => {
+      setHistory((known) => {
         const present = known.past.at(-1);
         if (present === undefined) return known;
         return { past: known.past.slice(0, -1), present, future: [known.present, ...known.future] };
       }),
     redo: () =>
-      update((known) => {
+      setHistory((known) => {
         const [present, ...future] = known.future;
         return present === undefined ? known : { past: [...known.past, known.present], present, future };
       }),
-    clear: () => update(() => ({ past: [], present: nothingStaged, future: [] })),
+    clear: () => setHistory(empty),
     canUndo: history.past.length > 0,
   };
 };

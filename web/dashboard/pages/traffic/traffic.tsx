@@ -5,6 +5,7 @@ import { useProject } from '../../client/project.ts';
 import type { Operations } from '../../client/types.ts';
 import { Failure } from '../../components/failure.tsx';
 import { Table } from '../../components/table.tsx';
+import { DatabaseSizes } from './sizes.tsx';
 
 type Stats = Operations['GET /projects/{project_id}/stats']['answer'];
 type Point = Stats['points'][number];
@@ -156,6 +157,7 @@ export const TrafficPage = () => {
           })}
         </Table>
       )}
+      <DatabaseSizes />
     </>
   );
 };

@@ -71,7 +71,8 @@ export const VectorsPage = ({ name }: { readonly name: string | undefined }) => 
         query: { limit: 200 },
       }),
   });
-  if (collections.error) return <Failure error={collections.error} onRetry={() => void collections.refetch()} />;
+  if (collections.data === undefined && collections.error)
+    return <Failure error={collections.error} onRetry={() => void collections.refetch()} />;
   if (collections.data === undefined) return <p className="loading">Loading…</p>;
   const all = collections.data.collections;
   const open = all.find((one) => one.name === name);
