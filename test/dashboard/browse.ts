@@ -9,23 +9,53 @@ import { fits, picture } from '../ops/browser.ts';
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
-/** The faults that axe finds; it is evaluated by the browser itself, which the page's policy does not bind. */
+/**
+ * The faults that axe finds, but for those of mails and files that are shown in frames. It is evaluated by the browser
+ * itself, which the page's policy does not bind.
+ */
 export const axeFaults = async (page: Page): Promise<string[]> => {
   await page.evaluate(axe);
   const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
-    `axe.run({ runOnly: ${JSON.stringify(rules)} })`,
+    `axe.run({ runOnly: ${JSON.stringify(rules)}, iframes: false })`,
   );
   return found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html ?? ''}`);
 };
 
-const [wide, narrow] = [
+const [wide, narrow, enlarged] = [
   { width: 1360, height: 900 },
   { width: 360, height: 780 },
+  // A window of 1280 × 1024 at 400 %.
+  { width: 320, height: 256 },
 ];
 
 /**
- * Asserts that the page has no fault that axe finds, in the light and in the dark theme, and that nothing sticks out
- * at the side of a telephone. Pictures `dashboard-<name>`, `-dark` and `-narrow` are for a person to look at.
+ * The controls that cannot be scrolled into sight, because something covers or clips them, and dialogs that scroll
+ * sideways. What was scrolled meanwhile stands as before afterwards.
+ */
+const outOfReach = `(() => {
+  const scrolled = [...document.querySelectorAll('*')].map((each) => [each, each.scrollLeft, each.scrollTop]);
+  const dialog = [...document.querySelectorAll('dialog[open]')].at(-1);
+  const controls = (dialog ?? document).querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]');
+  const isCovered = (control) => {
+    control.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' });
+    const [{ left, top, width, height } = { width: 0 }] = control.getClientRects();
+    // Controls of one pixel are for screen readers only.
+    if (width <= 1 || height <= 1) return false;
+    const hit = document.elementFromPoint(left + width / 2, top + height / 2);
+    return hit === null || !(control.contains(hit) || hit.closest('label')?.control === control);
+  };
+  const faults = [...controls]
+    .filter((each) => each.tabIndex >= 0 && !each.disabled && !each.matches('.skip') && each.checkVisibility({ visibilityProperty: true }))
+    .filter(isCovered)
+    .map((each) => each.outerHTML.slice(0, 200));
+  for (const [each, left, top] of scrolled) if (each.scrollLeft !== left || each.scrollTop !== top) each.scrollTo(left, top);
+  return dialog && dialog.scrollWidth > dialog.clientWidth ? ['the dialog scrolls sideways', ...faults] : faults;
+})()`;
+
+/**
+ * Asserts that the page has no fault that axe finds, in the light and in the dark theme, that nothing sticks out at the
+ * side of a telephone or at 400 %, and that every control can be reached there. Pictures `dashboard-<name>`, `-dark`,
+ * `-narrow` and `-enlarged` are for a person to look at.
  */
 export const looksRight = async (t: ExecutionContext, page: Page, name: string): Promise<void> => {
   for (const colorScheme of ['light', 'dark'] as const) {
@@ -37,6 +67,10 @@ export const looksRight = async (t: ExecutionContext, page: Page, name: string):
   await page.setViewportSize(narrow);
   t.true(await fits(page), `${name}, narrow`);
   await picture(page, `dashboard-${name}-narrow`);
+  await page.setViewportSize(enlarged);
+  t.true(await fits(page), `${name}, enlarged`);
+  t.deepEqual(await page.evaluate(outOfReach), [], `${name}, enlarged`);
+  await picture(page, `dashboard-${name}-enlarged`);
   await page.setViewportSize(wide);
 };
 

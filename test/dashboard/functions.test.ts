@@ -234,3 +234,59 @@ inBrowser('a viewer reads code, runs, versions and settings, and is offered no c
   );
   await close();
 });
+
+inBrowser(
+  'the editor offers columns with their types and values of enums, and marks names that are not there',
+  async (t) => {
+    t.timeout(longTestMs);
+    const { page, complaints, client, project, user, close } = await setUp();
+    const sql = async (text: string): Promise<void> => {
+      const answer = await client.call('POST', `/projects/${project.id}/db/query`, {
+        token: user.token,
+        body: { sql: text },
+      });
+      t.is(answer.status, 200, answer.text);
+    };
+    await sql(`create type mood as enum ('sad', 'happy <b>')`);
+    await sql(`create table people (id bigint primary key, mood mood, "it's <i>" text)`);
+    await page.reload();
+    const option = (name: string | RegExp) => page.getByRole('option', { name });
+    const editor = page.locator('.cm-content');
+    await replaceCode(page, `export const handler = async (x, { db }) => { await db.insert('`);
+    await page.keyboard.type('peo');
+    await option(/^people/).click();
+    await page.keyboard.type(`', { mo`);
+    await option(/^mood.*mood$/).click();
+    await page.keyboard.type(`: h`);
+    await option(/^happy <b>/).waitFor();
+    await looksRight(t, page, 'function-completion');
+    await option(/^happy <b>/).click();
+    await page.keyboard.insertText(`, id: 1 }); };\n`);
+    await editor.getByText(`await db.insert('people', { mood: 'happy <b>', id: 1 })`).waitFor();
+    await page.keyboard.press('Control+Space');
+    await page.keyboard.press('Escape');
+    const marks = page.locator('.cm-lintRange-warning');
+    await replaceCode(page, `export const handler = async (x, { db }) => db.insert('poeple', { id: 1 });\n`);
+    await marks.getByText('poeple').waitFor();
+    t.is(await marks.count(), 1);
+    await page.keyboard.press('F8');
+    await page.getByText('There is no table poeple. Did you mean people?').waitFor();
+    await looksRight(t, page, 'function-lint');
+    await replaceCode(
+      page,
+      `export const handler = async (x, { db }) => db.insert('people', { id: 1, mood: 'hapy', nope: 2 });\n`,
+    );
+    await marks.getByText('hapy').waitFor();
+    await marks.getByText('nope').waitFor();
+    // A table that is made now is known at once.
+    await replaceCode(page, `export const handler = async (x, { db }) => db.select('newer');\n`);
+    await marks.getByText('newer').waitFor();
+    await sql('create table newer (id int)');
+    await marks.waitFor({ state: 'detached' });
+    t.deepEqual(
+      complaints.filter((complaint) => !/status of 40/.test(complaint)),
+      [],
+    );
+    await close();
+  },
+);

@@ -79,3 +79,47 @@ inBrowser('new lines come by themselves until the page is paused', async (t) => 
   await log.getByText('onerror=alert(1)> second').waitFor();
   await close();
 });
+
+inBrowser(
+  'mails, sign-ins, models and failed requests are in the same stream, each with the way to its page',
+  async (t) => {
+    t.timeout(longTestMs);
+    const { user, project, base } = await setUp();
+    const { client } = platform();
+    const bad = await client.call('GET', '/v1/rest/%3Cimg%20src=x%20onerror=alert(1)%3E', { key: project.key });
+    const requestId = bad.headers.get('x-request-id') ?? '';
+    await client.call('POST', `${base}/email/templates/signup/send-test`, {
+      token: user.token,
+      body: { email: 'ada@example.com' },
+    });
+    await client.call('POST', `/p/${project.ref}/auth/v1/token?grant_type=password`, {
+      key: project.publishableKey,
+      body: { email: 'nobody@example.com', password: 'a wrong password' },
+    });
+    await until(async () => {
+      const at = `${base}/logs?source=mail,auth,data`;
+      return (await client.call('GET', at, { token: user.token })).body.logs.length === 3;
+    });
+    const { page, complaints, close } = await open(`${platform().base}/dashboard${base}/logs`);
+    await signIn(page, user);
+    const log = page.getByRole('log');
+    await log.getByText('signup to ada@example.com kept').waitFor();
+    await log.getByText(/auth\/v1\/token 400: /).waitFor();
+    await looksRight(t, page, 'logs-sources');
+    await page.getByLabel('Source').selectOption('data');
+    await until(async () => (await log.locator('p').count()) === 1);
+    t.true(page.url().includes('source=data'));
+    await page.getByLabel('Source').selectOption('');
+    await page.getByLabel('Request').fill(requestId);
+    await page.getByRole('button', { name: 'Search' }).click();
+    await until(async () => (await log.locator('p').count()) === 1);
+    await log.getByTitle('A link to this line').click();
+    await page.reload();
+    await log.locator('.chosen').waitFor();
+    await page.goto(`${platform().base}/dashboard${base}/logs?source=mail`);
+    await log.getByRole('link', { name: 'mail', exact: true }).click();
+    await page.getByRole('heading', { name: 'signup to ada@example.com' }).waitFor();
+    t.deepEqual(seriousOf(complaints), []);
+    await close();
+  },
+);

@@ -3,7 +3,8 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'ava';
 import type Koa from 'koa';
-import { dashboardPages } from '#api/dashboard/pages.ts';
+import { openBuild } from '#api/web/build.ts';
+import { dashboardPage, opsPage } from '#api/web/pages.ts';
 import { useDashboard } from './scene.ts';
 
 const { platform, folder } = useDashboard(test);
@@ -29,8 +30,18 @@ test('every address below /dashboard is the one page, with a policy that lets no
   t.is((await fetch(`${platform().base}/dashboard`, { method: 'POST' })).status, 405);
 });
 
+type PageName = 'dashboard' | 'ops';
+
+const entryOf = (name: PageName): { readonly script: string; readonly style: string } => {
+  const entries = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8')) as Record<
+    PageName,
+    { script: string; style: string }
+  >;
+  return entries[name];
+};
+
 test('files are named by their content, kept for ever, and sent compressed to those who take that', async (t) => {
-  const { script } = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8')) as { script: string };
+  const { script } = entryOf('dashboard');
   const at = `/dashboard/assets/${script}`;
   const plain = await get(at);
   t.regex(plain.headers.get('cache-control') ?? '', /immutable/);
@@ -67,30 +78,32 @@ const sizeOf = (name: string): number => readFileSync(path.join(folder, `${name}
 
 const sum = (names: Iterable<string>): number => [...names].reduce((total, name) => total + sizeOf(name), 0);
 
-test('the shell has at most 100 KB, and no page more than 320 KB', (t) => {
-  const { script, style } = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8')) as {
-    script: string;
-    style: string;
-  };
-  const shell = closureOf([script], () => false);
-  t.true(sum([...shell, style]) <= 100 * 1024, `shell: ${sum([...shell, style])}`);
-  const pages = new Set([...shell].flatMap((name) => importsOf(name).later));
-  t.true(pages.size >= 8);
-  for (const page of pages) {
-    // A link to another page loads that one only when somebody follows it.
-    const own = closureOf([page], (later) => !pages.has(later));
-    const whole = sum(new Set([...shell, style, ...own]));
-    t.true(whole <= 320 * 1024, `${page}: ${whole}`);
-  }
-  t.log(`shell ${sum([...shell, style])}`);
-});
+for (const name of ['dashboard', 'ops'] as const) {
+  test(`the shell of ${name} has at most 100 KB, and no page more than 320 KB`, (t) => {
+    const { script, style } = entryOf(name);
+    const shell = closureOf([script], () => false);
+    t.true(sum([...shell, style]) <= 100 * 1024, `shell: ${sum([...shell, style])}`);
+    const pages = new Set([...shell].flatMap((file) => importsOf(file).later));
+    t.true(pages.size >= 8);
+    for (const page of pages) {
+      // A link to another page loads that one only when somebody follows it.
+      const own = closureOf([page], (later) => !pages.has(later));
+      const whole = sum(new Set([...shell, style, ...own]));
+      t.true(whole <= 320 * 1024, `${page}: ${whole}`);
+    }
+    t.log(`shell ${sum([...shell, style])}`);
+  });
+}
 
-test('until it is built, a page says so and loads again by itself', async (t) => {
-  const sent = new Map<string, string>();
-  const ctx = { path: '/dashboard', method: 'GET', status: 200, body: '', type: '' } as unknown as Koa.Context;
-  ctx.set = ((name: string, value: string) => sent.set(name, value)) as unknown as Koa.Context['set'];
-  await dashboardPages(path.join(os.tmpdir(), 'nothing-is-built-here'))(ctx, () => Promise.resolve());
-  t.is(ctx.status, 503);
-  t.is(sent.get('Retry-After'), '1');
-  t.regex(String(ctx.body), /is being built/);
-});
+for (const [name, page] of Object.entries({ dashboard: dashboardPage, ops: opsPage })) {
+  test(`until ${name} is built, a page says so and loads again by itself`, async (t) => {
+    const sent = new Map<string, string>();
+    const ctx = { path: `/${name}`, method: 'GET', status: 200, body: '', type: '' } as unknown as Koa.Context;
+    ctx.set = ((header: string, value: string) => sent.set(header, value)) as unknown as Koa.Context['set'];
+    const nothing = openBuild(path.join(os.tmpdir(), 'nothing-is-built-here'));
+    await page(nothing)(ctx, () => Promise.resolve());
+    t.is(ctx.status, 503);
+    t.is(sent.get('Retry-After'), '1');
+    t.regex(String(ctx.body), /is being built/);
+  });
+}

@@ -1,24 +1,35 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
 import type { TestFn } from 'ava';
-import { stop } from 'esbuild';
-import { buildDashboard } from '#scripts/dashboard-build.ts';
+import type { TestProject, TestUser } from '#test/support/client.ts';
 import { type TestPlatform, usePlatform } from '#test/support/platform.ts';
-import { longTestMs } from '#test/support/time-outs.ts';
-
-const root = path.join(import.meta.dirname, '../..');
+import { useWebBuild } from '#test/support/web-build.ts';
 
 /** A platform that serves a dashboard of the present sources. */
 export const useDashboard = (test: TestFn): { readonly platform: () => TestPlatform; readonly folder: string } => {
-  const parent = mkdtempSync(path.join(os.tmpdir(), 'plinth-dashboard-'));
-  const folder = path.join(parent, 'dashboard');
-  const platform = usePlatform(test, { settings: { PLINTH_DASHBOARD_DIR: folder } });
-  test.serial.before('the dashboard is built', async (t) => {
-    t.timeout(longTestMs);
-    await buildDashboard(root, folder, { quality: 9 });
-    await stop();
-  });
-  test.after.always('the build is deleted', () => rmSync(parent, { recursive: true, force: true }));
-  return { platform, folder };
+  const settings = useWebBuild(test);
+  return { platform: usePlatform(test, { settings }), folder: settings.PLINTH_DASHBOARD_DIR };
+};
+
+/** A project, and its owner. */
+export interface ProjectScene {
+  readonly owner: TestUser;
+  readonly project: TestProject;
+  /** Calls an address below the project, as its owner. */
+  readonly call: (method: string, path: string, body?: unknown) => ReturnType<TestPlatform['client']['call']>;
+  /** Runs SQL in its database, and throws where it fails. */
+  readonly sql: (text: string) => Promise<Record<string, unknown>[]>;
+  /** The address of one of its pages. */
+  readonly at: (rest: string) => string;
+}
+
+export const newProjectScene = async ({ client, base }: TestPlatform): Promise<ProjectScene> => {
+  const owner = await client.signUp();
+  const project = await client.createProject(owner, { plan: 'enterprise' });
+  const call: ProjectScene['call'] = (method, path, body) =>
+    client.call(method, `/projects/${project.id}${path}`, { token: owner.token, ...(body !== undefined && { body }) });
+  const sql: ProjectScene['sql'] = async (text) => {
+    const answer = await call('POST', '/db/query', { sql: text });
+    if (answer.status !== 200) throw new Error(answer.text);
+    return answer.body.rows;
+  };
+  return { owner, project, call, sql, at: (rest) => `${base}/dashboard/projects/${project.id}${rest}` };
 };

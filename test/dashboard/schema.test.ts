@@ -1,38 +1,17 @@
 import test from 'ava';
-import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import { addMember } from '#test/support/members.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { type DrawnTable, drawingOf } from '../../web/dashboard/pages/schema/layout.ts';
 import { inBrowser, useBrowser } from '../ops/browser.ts';
 import { axeFaults, looksRight, signIn } from './browse.ts';
-import { useDashboard } from './scene.ts';
+import { type ProjectScene, newProjectScene, useDashboard } from './scene.ts';
 
 const { platform } = useDashboard(test);
 const open = useBrowser();
 
-interface Scene {
-  readonly owner: TestUser;
-  readonly project: TestProject;
-  readonly call: (method: string, path: string, body?: unknown) => Promise<Answer>;
-  readonly sql: (text: string) => Promise<Record<string, unknown>[]>;
-  readonly at: (rest: string) => string;
-}
+const newScene = (): Promise<ProjectScene> => newProjectScene(platform());
 
-const newScene = async (): Promise<Scene> => {
-  const { client } = platform();
-  const owner = await client.signUp();
-  const project = await client.createProject(owner, { plan: 'enterprise' });
-  const call: Scene['call'] = (method, path, body) =>
-    client.call(method, `/projects/${project.id}${path}`, { token: owner.token, ...(body !== undefined && { body }) });
-  const sql = async (text: string): Promise<Record<string, unknown>[]> => {
-    const answer = await call('POST', '/db/query', { sql: text });
-    if (answer.status !== 200) throw new Error(answer.text);
-    return answer.body.rows;
-  };
-  return { owner, project, call, sql, at: (rest) => `${platform().base}/dashboard/projects/${project.id}${rest}` };
-};
-
-const library = async ({ sql }: Scene): Promise<void> => {
+const library = async ({ sql }: ProjectScene): Promise<void> => {
   await sql('create table authors (id int primary key, name text)');
   await sql('create table books (id int primary key, title text not null, author int references authors, pages int)');
   await sql('create index books_title on books (title)');

@@ -1,37 +1,19 @@
 import test from 'ava';
 import type { Page } from 'playwright-core';
 import { asAdmin } from '#test/support/databases.ts';
-import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import { addMember } from '#test/support/members.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { inBrowser, useBrowser } from '../ops/browser.ts';
 import { axeFaults, looksRight, runSql, signIn } from './browse.ts';
-import { useDashboard } from './scene.ts';
+import { newProjectScene, useDashboard } from './scene.ts';
 
 const { platform } = useDashboard(test);
 const open = useBrowser();
 
-interface Scene {
-  readonly owner: TestUser;
-  readonly project: TestProject;
-  readonly sql: (text: string) => Promise<Record<string, unknown>[]>;
-  readonly call: (method: string, path: string, body?: unknown) => Promise<Answer>;
-  readonly at: string;
-}
-
-const newScene = async (): Promise<Scene> => {
-  const { client } = platform();
-  const owner = await client.signUp();
-  const project = await client.createProject(owner, { plan: 'enterprise' });
-  const call: Scene['call'] = (method, path, body) =>
-    client.call(method, `/projects/${project.id}${path}`, { token: owner.token, ...(body !== undefined && { body }) });
-  const sql = async (text: string): Promise<Record<string, unknown>[]> => {
-    const answer = await call('POST', '/db/query', { sql: text });
-    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
-    return answer.body.rows;
-  };
-  return { owner, project, sql, call, at: `${platform().base}/dashboard/projects/${project.id}/sql` };
+const newScene = async () => {
+  const scene = await newProjectScene(platform());
+  return { ...scene, at: scene.at('/sql') };
 };
 
 const write = async (page: Page, text: string): Promise<void> => {

@@ -1,34 +1,15 @@
 import test from 'ava';
 import type { Page } from 'playwright-core';
-import type { TestProject, TestUser } from '#test/support/client.ts';
 import { addMember } from '#test/support/members.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { inBrowser, useBrowser } from '../ops/browser.ts';
 import { axeFaults, looksRight, signIn } from './browse.ts';
-import { useDashboard } from './scene.ts';
+import { type ProjectScene, newProjectScene, useDashboard } from './scene.ts';
 
 const { platform } = useDashboard(test);
 const open = useBrowser();
 
-interface Scene {
-  readonly owner: TestUser;
-  readonly project: TestProject;
-  readonly sql: (text: string) => Promise<Record<string, unknown>[]>;
-  readonly at: (rest: string) => string;
-}
-
-const newScene = async (): Promise<Scene> => {
-  const { client } = platform();
-  const owner = await client.signUp();
-  const project = await client.createProject(owner, { plan: 'enterprise' });
-  const sql = async (text: string): Promise<Record<string, unknown>[]> => {
-    const options = { token: owner.token, body: { sql: text } };
-    const answer = await client.call('POST', `/projects/${project.id}/db/query`, options);
-    if (answer.status !== 200) throw new Error(answer.text);
-    return answer.body.rows;
-  };
-  return { owner, project, sql, at: (rest) => `${platform().base}/dashboard/projects/${project.id}${rest}` };
-};
+const newScene = (): Promise<ProjectScene> => newProjectScene(platform());
 
 /** An editor within the grid. */
 const inCell = (page: Page) => page.locator('.cell-input');

@@ -1,8 +1,11 @@
 import test from 'ava';
+import { changedPart } from '../../web/dashboard/client/changed-part.ts';
 import { afterRow, conditionsOf, filterOf, orderOf, termsOf } from '../../web/dashboard/client/conditions.ts';
 import { csvCell, parseDelimited, tabbed } from '../../web/dashboard/client/delimited.ts';
+import { faultAt, isConflict } from '../../web/dashboard/client/faults.ts';
 import { importScript, readRows, typeOfValues } from '../../web/dashboard/client/import.ts';
 import { dangerOf, statementAt, statementsOf } from '../../web/dashboard/client/sql-text.ts';
+import { readUserFile, repeatedIn } from '../../web/dashboard/pages/users/import-file.ts';
 
 const textsOf = (text: string): string[] => statementsOf(text).map(({ from, to }) => text.slice(from, to));
 
@@ -24,6 +27,8 @@ test('a text is divided at semicolons that end a statement', (t) => {
 });
 
 for (const sql of [
+  '-- tidy up\ndelete from t',
+  '/* tidy up */ truncate t',
   'delete from x',
   'update x set a = (select 1 from y where true)',
   `update x set a = 'where'`,
@@ -150,4 +155,53 @@ test('filters and orders survive any name, and lead on from a row', (t) => {
     afterRow(terms, () => null),
     null,
   );
+});
+
+test('a change names only what differs, also within fields that the API merges', (t) => {
+  const base = { a: 1, list: ['x'], none: null, session: { idle: 1, single: false }, other: { b: 1 } };
+  t.deepEqual(changedPart({ a: 1, list: ['x'], none: null }, base), {});
+  t.deepEqual(changedPart({ a: 2, list: [], none: 'x' }, base), { a: 2, list: [], none: 'x' });
+  const nested = { session: { idle: 2, single: false }, other: { b: 2 } };
+  t.deepEqual(changedPart(nested, base, ['session']), { session: { idle: 2 }, other: { b: 2 } });
+});
+
+const refusal = (status: number, details: unknown) => Object.assign(new Error('x'), { status, details });
+
+test('the problems of a field, of its parts and of a change that is tried are its own, and no others', (t) => {
+  const error = refusal(400, [
+    { path: 'uris.1', message: 'is no address' },
+    { path: 'uris.2.port', message: 'is missing' },
+    { path: 'uris_more', message: 'is wrong' },
+    { path: 'patch.name', message: 'is too long' },
+  ]);
+  t.is(faultAt(error, 'uris'), 'no. 2 is no address; no. 3 port is missing');
+  t.is(faultAt(error, 'name'), 'is too long');
+  t.is(faultAt(error, 'uri'), null);
+  t.is(faultAt(refusal(409, { used_by: ['x'] }), 'used_by'), null);
+  t.is(faultAt(new Error('x'), 'name'), null);
+  t.deepEqual([isConflict(refusal(412, null)), isConflict(error), isConflict(null)], [true, false, false]);
+});
+
+test('users are read from JSON and from tables with any separator, and found again in the file', (t) => {
+  t.deepEqual(readUserFile(' [{"email": "a@x.example"}]').users, [{ email: 'a@x.example' }]);
+  t.deepEqual(readUserFile('{"users": []}').users, []);
+  for (const text of ['', 'no json', '{"people": []}', '7', 'name,address\nAda,a@x.example']) {
+    t.throws(() => readUserFile(text), { instanceOf: Error }, text);
+  }
+  for (const separator of [',', ';', '\t']) {
+    const rows = [
+      ['\uFEFFemail', 'email_verified', 'app_metadata', 'plan'],
+      ['a@x.example', 'TRUE', '{""plan"": 1}', ''],
+      ['', '', '', ''],
+      ['b@x.example', 'no', 'x', '"gold, ""Ü"""'],
+    ];
+    const text = rows.map((row) => row.map((cell) => (cell.startsWith('{') ? `"${cell}"` : cell)).join(separator));
+    const { users, placeOf } = readUserFile(text.join('\r\n'));
+    t.deepEqual(users as unknown, [
+      { email: 'a@x.example', email_verified: true, app_metadata: { plan: 1 } },
+      { email: 'b@x.example', email_verified: false, app_metadata: 'x', user_metadata: { plan: 'gold, "Ü"' } },
+    ]);
+    t.deepEqual([placeOf(0), placeOf(1)], ['row 2', 'row 4']);
+  }
+  t.is(repeatedIn([{ email: 'A@x.example' }, { email: 'a@x.example' }, { email: 'b@x.example' }]), 1);
 });

@@ -79,9 +79,16 @@ inBrowser('users are made, found, looked at, banned and deleted', async (t) => {
   await page.getByRole('alert').waitFor();
   await page.reload();
   t.is(await page.getByLabel(/^Application metadata/).inputValue(), '{"plan": ');
+  const shown: string[] = [];
+  await page.route('**/users/*', async (route) => {
+    if (route.request().method() === 'GET') shown.push(await page.getByLabel(/^Application metadata/).inputValue());
+    await route.continue();
+  });
   await page.getByLabel(/^Application metadata/).fill('{"plan": "gold"}');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('button', { name: 'Save' }).waitFor({ state: 'detached' });
+  t.is(shown[0], '{"plan": "gold"}', 'what was saved is shown until it is read again');
+  await page.unroute('**/users/*');
   t.regex(await page.getByLabel(/^Application metadata/).inputValue(), /"plan": "gold"/);
 
   await page.getByRole('button', { name: 'Sign out everywhere' }).click();
@@ -153,9 +160,13 @@ inBrowser('users are made in dialogs, by file and with errors in words', async (
   await page.getByLabel('File').setInputFiles(file('no json'));
   await page.getByText(/The file is not JSON/).waitFor();
   await page.getByLabel('File').setInputFiles(file('{"users": [{"email": "one@example.com"}, {"email": "nobody"}]}'));
-  await page.getByText('2 users are in this file.').waitFor();
+  await page.getByText('2 users are in this file, 0 with a password.').waitFor();
   await page.getByRole('dialog').getByRole('button', { name: 'Import' }).click();
   await page.getByText(/1 imported, 0 skipped, 1 failed/).waitFor();
+  const faults = page.getByRole('region', { name: 'Not imported' });
+  await faults.getByText('no. 2').waitFor();
+  await faults.getByText('the address is not one').waitFor();
+  await looksRight(t, page, 'users-imported');
   await page.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('link', { name: 'one@example.com' }).waitFor();
   await page.getByRole('region', { name: 'Imports' }).getByText('succeeded').waitFor();
@@ -168,6 +179,54 @@ inBrowser('users are made in dialogs, by file and with errors in words', async (
   await page.getByLabel(/^Password/).fill('correct horse battery');
   await page.getByRole('button', { name: 'Create the user' }).click();
   await heading(page, 'two@example.com');
+  t.deepEqual(seriousOf(complaints), []);
+  await close();
+});
+
+const given = (text: string) => ({ name: 'users.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
+
+/** The rows of a table with a first line of names, one of which has no meaning to the import. */
+const table = [
+  'email,email_verified,password_hash,user_metadata,team',
+  'one@example.com,true,,"{""name"": ""Ü""}",<b>red</b>',
+  '',
+  'one@example.com,no,,,',
+  'two@example.com,1,not-a-hash,,',
+  '"three, the third",,,,',
+  'four@example.com,,,no json,',
+].join('\r\n');
+
+inBrowser('a table of users is shown before it is imported, followed, and its errors named row by row', async (t) => {
+  t.timeout(longTestMs);
+  const scene = await newScene();
+  await newUser(scene, 'ada@example.com');
+  const { page, complaints, close } = await open(scene.at('/users'));
+  await signIn(page, scene.owner);
+  await page.getByRole('button', { name: 'Import' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('File').setInputFiles(given('name,address\nAda,ada@example.com'));
+  await dialog.getByText(/one of them has to be email/).waitFor();
+  await dialog.getByLabel('File').setInputFiles(given(`${table}\r\nada@example.com,,,,`));
+  await dialog.getByText(/^6 users are in this file, 1 with a password\. 1 repeat/).waitFor();
+  const preview = dialog.getByRole('region', { name: 'The first users of the file' });
+  await preview.getByText('{"name":"Ü","team":"<b>red</b>"}').waitFor();
+  await looksRight(t, page, 'users-preview');
+  await dialog.getByRole('button', { name: 'Import' }).click();
+  await dialog.getByText('1 imported, 2 skipped, 3 failed').waitFor();
+  const faults = dialog.getByRole('region', { name: 'Not imported' });
+  t.deepEqual(await faults.locator('tbody tr').allInnerTexts(), [
+    'row 5\ttwo@example.com\tthe password hash is of no known form, or too costly',
+    'row 6\tthree, the third\tthe address is not one',
+    'row 7\tfour@example.com\ta field is missing, unknown, or not of its form',
+  ]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('button', { name: 'Download them' }).click(),
+  ]);
+  t.is(download.suggestedFilename(), 'users-not-imported.csv');
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('link', { name: 'one@example.com' }).waitFor();
+  t.is(await page.getByRole('link', { name: 'two@example.com' }).count(), 0);
   t.deepEqual(seriousOf(complaints), []);
   await close();
 });

@@ -25,6 +25,24 @@ export const asAdmin = async <T>(database: string, work: (client: Client) => Pro
   }
 };
 
+/** Runs statements as the superuser in a transaction that stays open. @returns what ends it */
+export const hold = async (database: string, ...statements: readonly string[]): Promise<() => Promise<void>> => {
+  const held = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const done = asAdmin(database, async (client) => {
+    await client.query('begin');
+    for (const sql of statements) await client.query(sql);
+    held.resolve();
+    await released.promise;
+    await client.query('rollback');
+  });
+  await Promise.race([held.promise, done]);
+  return () => {
+    released.resolve();
+    return done;
+  };
+};
+
 /** Named by what the migrations say, so that a changed migration gets a new template. */
 const templateName = (): string => {
   const hash = createHash('sha256');

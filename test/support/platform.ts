@@ -30,6 +30,8 @@ export interface TestPlatform {
   /** A second API process's worth of the same platform; stopped with it. */
   readonly startApi: () => Promise<string>;
   readonly startWorker: () => Promise<() => Promise<void>>;
+  /** Jobs stay queued from then on, until another worker starts. */
+  readonly stopWorkers: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
@@ -87,6 +89,7 @@ export const startPlatform = async ({ settings = {}, worker = true }: StartOptio
   const config = testConfig(database.url, settings);
   const { log, text } = memoryLog();
   const stops: (() => Promise<void>)[] = [];
+  const workers: (() => Promise<void>)[] = [];
   const startApiHere = async (): Promise<string> => {
     const api = await startApi(config, log);
     stops.push(async () => {
@@ -100,6 +103,7 @@ export const startPlatform = async ({ settings = {}, worker = true }: StartOptio
     let stopped: Promise<void> | undefined;
     const once = (): Promise<void> => (stopped ??= stop());
     stops.push(once);
+    workers.push(once);
     return once;
   };
   const base = await startApiHere();
@@ -113,6 +117,9 @@ export const startPlatform = async ({ settings = {}, worker = true }: StartOptio
     logged: text,
     startApi: startApiHere,
     startWorker: startWorkerHere,
+    stopWorkers: async () => {
+      await Promise.all(workers.map((stop) => stop()));
+    },
     stop: async () => {
       await Promise.all(stops.map((stop) => stop()));
       await db.close();
