@@ -40,19 +40,24 @@ const sameUniqueKey: Scenario = {
 };
 
 const maxDepth = 100;
-const untilStillMs = 60_000;
+const untilStillMs = 120_000;
+/** Events whose mark was lost with Redis are found by a poll, every 5 s. */
+const stillMs = 15_000;
 
 /** How many jobs the functions have had, once no more come for a while. */
 const untilStill = async (scene: Scene): Promise<number> => {
   const until = performance.now() + untilStillMs;
-  for (let before = -1; performance.now() < until;) {
+  let [before, since] = [-1, performance.now()];
+  while (performance.now() < until) {
     const [row] = await scene.db.query<{ all: number; open: number }>(
       `select count(*)::int as all, count(*) filter (where finished_at is null)::int as open from jobs
        where type = 'function.invoke'`,
     );
-    if (row !== undefined && row.open === 0 && row.all === before) return row.all;
-    before = row?.all ?? -1;
-    await pause(2000);
+    const { all, open } = row ?? { all: -1, open: 0 };
+    if (open > 0 || all !== before) since = performance.now();
+    else if (performance.now() - since >= stillMs) return all;
+    before = all;
+    await pause(1000);
   }
   return -1;
 };

@@ -32,7 +32,7 @@ const compared = async (scene: Scene, { project, settings }: Site): Promise<stri
   try {
     const found = await findProject(platform.db, project.id);
     if (found === undefined) return ['the project is gone'];
-    const deps = { servers: platform.servers, bytes: await openBytes(config), keepHours: -1 };
+    const deps = { servers: platform.servers, bytes: await openBytes(config), keepHours: -1, config };
     const before = await checkFiles(deps, found);
     const { removed, orphans } = await sweepFiles(deps, found, new AbortController().signal);
     await deps.bytes.removeUnfinished(new Date(Date.now() + 60_000));

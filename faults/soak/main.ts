@@ -1,6 +1,7 @@
 /**
- * `npm run soak [-- MINUTES]`: hostile and honest functions at random, straight at the runtimes, for ten minutes unless
- * said otherwise. Ends with 1 when anything was not as it should be.
+ * `npm run soak [-- [dashboard] [MINUTES]]`: hostile and honest functions at random, straight at the runtimes, or all
+ * pages of the dashboard in a browser, for ten minutes unless said otherwise. Ends with 1 when anything was not as it
+ * should be.
  */
 import { rmSync } from 'node:fs';
 import path from 'node:path';
@@ -14,7 +15,9 @@ import { narrateTo } from '#scripts/narrator.ts';
 import { readSettings } from '#scripts/settings.ts';
 import { withStack } from '#scripts/with-stack.ts';
 import { processTree } from '#workers/runtimes/processes.ts';
+import { onStage } from '../stage.ts';
 import { soakCases } from './cases.ts';
+import { soakDashboard } from './dashboard.ts';
 import { mixUntil } from './mix.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
@@ -23,8 +26,10 @@ const manyRuns = 10_000;
 const runnerGrowsByMb = 40;
 const workerGrowsByMib = 250;
 
-const minutes = Number(process.argv[2] ?? defaultMinutes);
-if (!(minutes > 0)) throw new StartError('usage: npm run soak [-- MINUTES]');
+const given = process.argv.slice(2);
+const isDashboard = given[0] === 'dashboard';
+const minutes = Number(given[isDashboard ? 1 : 0] ?? defaultMinutes);
+if (!(minutes > 0)) throw new StartError('usage: npm run soak [-- [dashboard] [MINUTES]]');
 
 const heldMb = (pids: readonly number[]): number => pids.reduce((sum, pid) => sum + memoryOf(pid).pssMb, 0);
 
@@ -67,6 +72,13 @@ const soakOne = async (language: BenchLanguage, forMs: number): Promise<readonly
   ].map((problem) => `${language.name}: ${problem}`);
 };
 
+/** @returns the exit code */
+const reported = (problems: readonly string[]): number => {
+  for (const problem of problems) console.log(`WRONG: ${problem}`);
+  console.log(problems.length === 0 ? 'Nothing was wrong.' : `${problems.length} things were wrong.`);
+  return problems.length === 0 ? 0 : 1;
+};
+
 const soak = async (bwrapPath: string | null): Promise<number> => {
   // Nothing is connected to: the runtimes need the settings of the sandbox alone.
   const nobody = { DATABASE_URL: 'postgres://localhost/none', REDIS_URL: 'redis://localhost' };
@@ -77,25 +89,29 @@ const soak = async (bwrapPath: string | null): Promise<number> => {
   for (const language of languages) {
     problems.push(...(await soakOne(language, (minutes * 60_000) / languages.length)));
   }
-  for (const problem of problems) console.log(`WRONG: ${problem}`);
-  console.log(problems.length === 0 ? 'Nothing was wrong.' : `${problems.length} things were wrong.`);
-  return problems.length === 0 ? 0 : 1;
+  return reported(problems);
 };
 
-const { runtimeDir } = readSettings(process.env, root);
-const dataDir = path.join(root, `.data-test-${process.pid}`);
-const place = {
-  root,
-  dataDir,
-  runtimeDir,
-  narrator: narrateTo(process.stderr),
-  lockFile: path.join(dataDir, 'soak.pid'),
+const soakRuntimes = async (): Promise<number> => {
+  const { runtimeDir } = readSettings(process.env, root);
+  const dataDir = path.join(root, `.data-test-${process.pid}`);
+  const place = {
+    root,
+    dataDir,
+    runtimeDir,
+    narrator: narrateTo(process.stderr),
+    lockFile: path.join(dataDir, 'soak.pid'),
+  };
+  try {
+    return await withStack({ ...place, drainMs: 3000, throwaway: true, durable: false }, async ({ site }) => {
+      const bubblewrap = await provideBubblewrap(site);
+      return soak(bubblewrap.found ? bubblewrap.path : null);
+    });
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
 };
-try {
-  process.exitCode = await withStack({ ...place, drainMs: 3000, throwaway: true, durable: false }, async ({ site }) => {
-    const bubblewrap = await provideBubblewrap(site);
-    return soak(bubblewrap.found ? bubblewrap.path : null);
-  });
-} finally {
-  rmSync(dataDir, { recursive: true, force: true });
-}
+
+process.exitCode = await (isDashboard
+  ? onStage(async (stage) => reported(await soakDashboard(stage, minutes)))
+  : soakRuntimes());

@@ -25,10 +25,14 @@ const streaming = `exports.handler = () => {
   }));
 }`;
 
-const sceneOf = async (client: Client) => {
+/** An answer that has not ended when a fault begins, however late that is. */
+const endlessParts = 100_000;
+const endless = streaming.replace(`n === ${parts}`, `n === ${endlessParts}`);
+
+const sceneOf = async (client: Client, code = streaming) => {
   const user = await client.signUp();
   const project = await client.createProject(user);
-  const fn = await client.deploy(user, project, streaming, { timeout_ms: 60_000 });
+  const fn = await client.deploy(user, project, code, { timeout_ms: 300_000 });
   return { client, user, project, fn };
 };
 type Scene = Awaited<ReturnType<typeof sceneOf>>;
@@ -62,7 +66,7 @@ for (const [fault, begin] of Object.entries({
 })) {
   test.serial(`a streamed answer breaks when Redis ${fault} in its middle, and the invocation says so`, async (t) => {
     t.timeout(longTestMs);
-    const scene = await sceneOf(faulty().client);
+    const scene = await sceneOf(faulty().client, endless);
     for (const delayMs of [0, Math.random() * 1500]) {
       const answer = await read(faulty().base, scene, () => {
         setTimeout(() => {
@@ -72,12 +76,13 @@ for (const [fault, begin] of Object.entries({
         }, delayMs);
       });
       t.false(answer.isWhole, `${answer.bytes} bytes`);
-      t.true(answer.bytes < parts * 1000);
+      t.true(answer.bytes < endlessParts * 1000);
       t.is((await runOf(scene, answer.id)).status, 'cancelled');
       await until(async () => (await scene.client.call('GET', '/readyz')).status === 200);
     }
+    const ending = await sceneOf(faulty().client);
     const whole = await until(async () => {
-      const answer = await read(faulty().base, scene, () => undefined).catch(() => null);
+      const answer = await read(faulty().base, ending, () => undefined).catch(() => null);
       return answer?.isWhole === true && answer;
     });
     t.is(whole.bytes, parts * 1000);
@@ -119,7 +124,7 @@ test.after.always('the processes end', async () => {
 test.serial('a streamed answer breaks when its worker is killed, and its run has crashed', async (t) => {
   t.timeout(longTestMs);
   const worker = await start('workers/server.ts');
-  const scene = await sceneOf(platform().client);
+  const scene = await sceneOf(platform().client, endless);
   const answer = await read(platform().base, scene, () => worker.child.kill('SIGKILL'));
   t.false(answer.isWhole, `${answer.bytes} bytes`);
   await start('workers/server.ts');
@@ -129,14 +134,12 @@ test.serial('a streamed answer breaks when its worker is killed, and its run has
 test.serial('a run ends when the API process is killed that its answer goes to', async (t) => {
   t.timeout(longTestMs);
   const api = await start('api/server.ts');
-  const scene = await sceneOf(platform().client);
-  const longer = streaming.replace(`n === ${parts}`, 'n === 100000');
-  const fn = await scene.client.deploy(scene.user, scene.project, longer, { timeout_ms: 300_000 });
+  const scene = await sceneOf(platform().client, endless);
   const base = `http://127.0.0.1:${api.port}`;
   t.truthy(createClient(base));
-  const answer = await read(base, { ...scene, fn }, () => api.child.kill('SIGKILL'));
+  const answer = await read(base, scene, () => api.child.kill('SIGKILL'));
   t.false(answer.isWhole);
-  t.is((await runOf({ ...scene, fn }, answer.id)).status, 'cancelled');
+  t.is((await runOf(scene, answer.id)).status, 'cancelled');
 });
 
 test.serial('a client that leaves at any moment ends the run and nothing else', async (t) => {
