@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Exit, type ErrorBody, Failure, exits, failed, interrupted } from './errors.ts';
 import { cleanLine } from './text.ts';
 
@@ -12,6 +13,8 @@ export interface Request {
   readonly timeoutMs?: number | null;
   /** Statuses that are no failure, besides 2xx. */
   readonly accept?: readonly number[];
+  /** Whether sending the request twice has the effect of sending it once; left out: true for GET, HEAD and PUT. */
+  readonly isIdempotent?: boolean;
 }
 
 /** An address of a platform and the way to it. */
@@ -155,15 +158,41 @@ const ask = async (target: Target, path: string, request: Request): Promise<Resp
   }
 };
 
+const maxTries = 4;
+const usualWaitMs = 1000;
+const maxWaitMs = 10_000;
+
+const isRetryable = ({ raw, method = 'GET', isIdempotent }: Request, status: number): boolean => {
+  if (raw !== undefined && !(raw instanceof Uint8Array)) return false;
+  // A request that is answered 429 has had no effect. One that is answered 503 may have had its effect.
+  return status === 429 || (status === 503 && (isIdempotent ?? ['GET', 'HEAD', 'PUT'].includes(method)));
+};
+
+/** How long to wait before the request is retried; undefined when it must not be retried. */
+const retryDelayMs = (request: Request, { status, headers }: Response): number | undefined => {
+  if (!isRetryable(request, status)) return undefined;
+  const seconds = Number.parseInt(headers.get('retry-after') ?? '', 10);
+  const waitMs = Number.isNaN(seconds) ? usualWaitMs : seconds * 1000;
+  return waitMs <= maxWaitMs ? waitMs : undefined;
+};
+
 /**
- * One request. A redirect is refused: credentials are for the address that they belong to.
+ * Sends a request, and retries it for some seconds while the platform is busy. A redirect is refused: credentials
+ * are for the address that they belong to.
  * @throws {Failure}
  */
 export const send = async (target: Target, path: string, request: Request = {}): Promise<Response> => {
-  const response = await ask(target, path, request);
-  if (response.ok || request.accept?.includes(response.status)) return response;
-  if (response.status >= 300 && response.status < 400) throw noPlatform(target.url, response);
-  throw await refusalOf(target.url, path, response);
+  for (let tries = 1; ; tries += 1) {
+    const response = await ask(target, path, request);
+    if (response.ok || request.accept?.includes(response.status)) return response;
+    if (response.status >= 300 && response.status < 400) throw noPlatform(target.url, response);
+    const waitMs = tries < maxTries ? retryDelayMs(request, response) : undefined;
+    if (waitMs === undefined) throw await refusalOf(target.url, path, response);
+    await response.body?.cancel();
+    await pause(waitMs, undefined, { signal: target.signal }).catch(() => {
+      throw interrupted();
+    });
+  }
 };
 
 /**

@@ -25,6 +25,7 @@ export const groups: readonly Group[] = [
   { names: ['env'], load: async () => (await import('./commands/env.ts')).registerEnv },
   { names: ['storage'], load: async () => (await import('./commands/storage.ts')).registerStorage },
   { names: ['jobs'], load: async () => (await import('./commands/jobs.ts')).registerJobs },
+  { names: ['mail'], load: async () => (await import('./commands/mail.ts')).registerMail },
   { names: ['cron'], load: async () => (await import('./commands/cron.ts')).registerCron },
   { names: ['flags'], load: async () => (await import('./commands/flags.ts')).registerFlags },
   { names: ['users'], load: async () => (await import('./commands/users.ts')).registerUsers },

@@ -34,13 +34,17 @@ const queryOf = (run: Run, functionId: string | undefined): URLSearchParams => {
   if (level !== undefined) query.set('level', levelsFrom(level));
   if (text !== undefined) query.set('q', text);
   if (functionId !== undefined) query.set('function', functionId);
+  const [source, request] = ['source', 'request'].map((name) => textOption(run, name));
+  if (source !== undefined) query.set('source', source);
+  if (request !== undefined) query.set('request_id', request);
   return query;
 };
 
 const print = ({ cli: { out } }: Run, line: LogLine): void => {
   const fields = line.fields === null ? '' : ` ${out.dim(cleanLine(JSON.stringify(line.fields)))}`;
+  const from = line.source === 'function' ? '' : `${out.dim(line.source)} `;
   const level = line.level === 'error' ? out.red(line.level.padEnd(5)) : line.level.padEnd(5);
-  out.line(line, `${out.dim(cleanLine(line.ts))} ${level} ${clean(line.message)}${fields}`);
+  out.line(line, `${out.dim(cleanLine(line.ts))} ${level} ${from}${clean(line.message)}${fields}`);
 };
 
 const search = async (run: Run, project: InProject, query: URLSearchParams): Promise<void> => {
@@ -91,13 +95,15 @@ export const addLogOptions = (command: Command): Command =>
     .option('--since <time>', 'a time, or a span such as 15m, 2h or 7d')
     .option('--level <level>', 'this level and those above: debug, info, warn, error')
     .option('--search <text>', 'lines with this text')
+    .option('--request <id>', 'lines of this request: the id in an error')
     .option('-n, --limit <number>', 'at most so many lines', '100');
 
 export const registerLogs: Register = (program, act) => {
   addLogOptions(
     program
       .command('logs')
-      .description('print the logs of all functions of the project')
-      .option('--function <name>', 'of this function alone'),
+      .description('print the logs of all functions of the project, or of other sources')
+      .option('--function <name>', 'of this function alone')
+      .option('--source <names>', 'job, webhook, or of mail,auth,data,storage,ai,api one or several'),
   ).action(act((run) => showLogs(run, textOption(run, 'function'))));
 };

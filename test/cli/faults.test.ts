@@ -56,6 +56,43 @@ test('a redirect is not followed, and no token goes elsewhere', async (t) => {
   t.deepEqual(seen, []);
 });
 
+/** Answers with these statuses, one after the other, and a person's own account in the end. */
+const answersOf = async (t: ExecutionContext, statuses: readonly number[], retryAfter: string) => {
+  const methods: (string | undefined)[] = [];
+  const { bench } = await openAt(t, ({ method }, response) => {
+    const status = statuses[methods.push(method) - 1];
+    const headers = { 'content-type': 'application/json', 'retry-after': retryAfter };
+    const refusal = { code: 'overloaded', message: 'The platform is busy.', details: null, hint: null };
+    const account = { id: crypto.randomUUID(), email: 'mary@example.com', projects: [], has_more: false };
+    response.writeHead(status ?? 200, headers).end(JSON.stringify(status === undefined ? account : refusal));
+  });
+  return { bench, methods };
+};
+
+test('what a busy platform refuses is asked again some times, if it does nothing twice', async (t) => {
+  const read = await answersOf(t, [503, 429, 503], '0');
+  t.is((await read.bench.run(['whoami'])).code, 0);
+  t.is(read.methods.length, 4);
+  const never = await answersOf(t, [503, 503, 503, 503, 503], '0');
+  const refused = await never.bench.run(['whoami']);
+  t.is(refused.code, 1);
+  t.regex(refused.stderr, /The platform is busy/);
+  t.is(never.methods.length, 4);
+  const later = await answersOf(t, [429], '60');
+  t.is((await later.bench.run(['whoami'])).code, 1);
+  t.is(later.methods.length, 1, 'nobody waits for a minute');
+});
+
+test('what may have been done is not asked again, and what was not begun is', async (t) => {
+  const create = ['projects', 'create', 'Guest book', '--org', crypto.randomUUID()];
+  const unsure = await answersOf(t, [503], '0');
+  t.is((await unsure.bench.run(create)).code, 1);
+  t.is(unsure.methods.filter((method) => method === 'POST').length, 1);
+  const refused = await answersOf(t, [429], '0');
+  await refused.bench.run(create);
+  t.is(refused.methods.filter((method) => method === 'POST').length, 2);
+});
+
 test('a platform that is older is said so', async (t) => {
   const { bench } = await openAt(t, (_request, response) => {
     const body = {

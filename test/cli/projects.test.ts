@@ -83,6 +83,28 @@ test('jobs are listed, shown and run again', async (t) => {
   t.is(counted.value.changed, 0);
 });
 
+test('undelivered mails are listed, counted and sent again; the log has lines of other sources', async (t) => {
+  const { bench, call } = await open();
+  // There is no mail server: it is kept.
+  const sent = await call('POST', '/email/templates/signup/send-test', { email: 'ada@example.com' });
+  t.is(sent.status, 200, sent.text);
+  const { value } = await bench.json(['mail', 'list', '--status', 'undelivered']);
+  t.is(value.length, 1);
+  t.like(value[0], { recipient: 'ada@example.com', status: 'kept' });
+  t.is((await bench.run(['mail', 'resend'])).code, 2, 'not all of them by mistake');
+  t.is((await bench.run(['mail', 'list', '--limit', '1000'])).code, 2);
+  const counted = await bench.json(['mail', 'resend', '--status', 'kept', '--dry-run']);
+  t.deepEqual(counted.value, { matched: 1, changed: 0 });
+  t.is((await bench.run(['mail', 'resend', value[0].id])).code, 2, 'it asks first');
+  const done = await bench.json(['mail', 'resend', value[0].id, '--yes']);
+  t.deepEqual(done.value, { matched: 1, changed: 1 });
+  const request = String(sent.headers.get('x-request-id'));
+  const lines = await bench.json(['logs', '--source', 'mail,auth', '--request', request]);
+  t.true(lines.value.length <= 1);
+  const all = await bench.run(['logs', '--source', 'mail']);
+  t.regex(all.stdout, /mail signup to ada@example\.com/);
+});
+
 test('schedules are listed, stopped, run and deleted by their names', async (t) => {
   const { bench, call } = await open();
   await call('POST', '/cron', {

@@ -77,7 +77,8 @@ test('a large file is resumable, and goes on after its connection was cut', asyn
 
 test('standard input and output take part', async (t) => {
   const { bench, at } = await open();
-  t.is((await bench.run(['storage', 'cp', '-', `${at}/from-pipe.txt`], { input: 'piped' })).code, 0);
+  const sent = await bench.run(['storage', 'cp', '-', `${at}/from-pipe.txt`], { input: 'piped' });
+  t.is(sent.code, 0, sent.stderr);
   const out = await bench.run(['storage', 'cp', `${at}/from-pipe.txt`, '-']);
   t.is(out.stdout, 'piped');
   t.is((await bench.run(['storage', 'upload', '-', `${at}/x`], { input: 'x' })).code, 0, 'by its other name');
@@ -89,6 +90,47 @@ test('an object is copied within the platform', async (t) => {
   await bench.run(['storage', 'cp', '-', `${at}/a`], { input: 'a' });
   t.is((await bench.run(['storage', 'cp', `${at}/a`, `${at}/folder/`])).code, 0);
   t.is((await bench.run(['storage', 'cp', `${at}/folder/a`, '-'])).stdout, 'a');
+});
+
+test('an object is moved, and a name that is taken stays as it is', async (t) => {
+  const { bench, at } = await open();
+  for (const name of ['a', 'b']) await bench.run(['storage', 'cp', '-', `${at}/${name}`], { input: name });
+  const moved = await bench.json(['storage', 'mv', `${at}/a`, `${at}/folder/`]);
+  t.deepEqual(moved.value, { moved: 1, skipped: 0 }, moved.stderr);
+  t.is((await bench.run(['storage', 'cp', `${at}/folder/a`, '-'])).stdout, 'a');
+  t.is((await bench.run(['storage', 'cp', `${at}/a`, '-'])).code, 4);
+  t.is((await bench.run(['storage', 'mv', `${at}/folder/a`, `${at}/b`])).code, 5);
+  t.is((await bench.run(['storage', 'cp', `${at}/b`, '-'])).stdout, 'b');
+  t.is((await bench.run(['storage', 'mv', `${at}/folder/`, `${at}/c`])).code, 2, 'a folder needs -r');
+});
+
+test('a folder is moved and copied by a job; names that are taken are for the caller to decide', async (t) => {
+  const { bench, at } = await open();
+  for (const name of ['one', 'x/two']) await bench.write(`site/${name}`, name);
+  const sent = await bench.run(['storage', 'cp', '-r', 'site', `${at}/from`]);
+  t.is(sent.code, 0, sent.stderr);
+  const namesIn = async (place: string): Promise<string[]> => {
+    const { value } = await bench.json(['storage', 'ls', '-r', `${at}/${place}/`]);
+    return value.objects.map(({ key }: { key: string }) => key);
+  };
+  const copied = await bench.json(['storage', 'cp', '-r', `${at}/from`, `${at}/to`]);
+  t.deepEqual(copied.value, { copied: 2, skipped: 0 }, copied.stderr);
+  const taken = await bench.run(['storage', 'mv', '-r', `${at}/from`, `${at}/to`]);
+  t.is(taken.code, 5);
+  t.regex(taken.stderr, /2 of 2 files have names that are taken[^]*to\/one[^]*--on-collision skip/);
+  t.is((await bench.run(['storage', 'mv', '-r', `${at}/from`, `${at}/to`, '--on-collision', 'ask'])).code, 2);
+  const skip = ['--on-collision', 'skip'];
+  t.deepEqual((await bench.json(['storage', 'mv', '-r', `${at}/from`, `${at}/to`, ...skip])).value, {
+    moved: 0,
+    skipped: 2,
+  });
+  const replace = ['storage', 'mv', '-r', `${at}/from`, `${at}/to`, '--on-collision', 'replace'];
+  t.is((await bench.run(replace)).code, 2, 'nobody can be asked');
+  t.deepEqual((await bench.json([...replace, '--yes'])).value, { moved: 2, skipped: 0 });
+  t.deepEqual(await namesIn('to'), ['to/one', 'to/x/two']);
+  t.deepEqual(await namesIn('from'), []);
+  const byKey = await bench.run(['storage', 'mv', '-r', `${at}/to`, `${at}/back`], { env: { PLINTH_API_KEY: 'none' } });
+  t.not(byKey.code, 0);
 });
 
 test('what is not there, or no place, is said so', async (t) => {

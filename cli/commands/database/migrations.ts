@@ -184,7 +184,8 @@ const send = async (run: Run, project: InProject, batch: readonly Migration[]): 
   const isDry = isOn(run, 'dryRun');
   const migrations = batch.map(({ name, sql, checksum }) => ({ name, sql, checksum }));
   const body = { migrations, dry_run: isDry };
-  const request = { method: 'POST', body, timeoutMs: pushTimeoutMs };
+  // A migration that was applied is not applied again.
+  const request = { method: 'POST', body, timeoutMs: pushTimeoutMs, isIdempotent: true };
   return call<Pushed>(project, `${project.path}/db/migrations`, request).catch((error: unknown) => {
     throw located(run, error, batch);
   });

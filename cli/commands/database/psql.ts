@@ -51,7 +51,7 @@ const runStatement = async (run: Run, project: InProject, sql: string): Promise<
 };
 
 const help =
-  'End a statement with ; and Enter. \\d lists the tables, \\q or Ctrl-D leaves. Each statement is a session of its own.';
+  'End a statement with ; and Enter. \\d lists the tables, \\q or Ctrl-D leaves, Ctrl-C ends what runs. Each statement is a session of its own.';
 
 const listTables = async (run: Run, project: InProject): Promise<void> => {
   const rows = (await tablesOf(project)).map(({ schema, name, kind, columns }) => ({
@@ -85,15 +85,35 @@ const tolerant = async (run: Run, work: () => Promise<void>): Promise<void> => {
 
 const prompts = (name: string) => ({ first: `${name}=> `, next: `${name}-> ` });
 
+/** Runs statements one after the other, until one fails or `stop` is aborted. */
+const runAll = (run: Run, project: InProject, statements: readonly string[], stop: AbortSignal): Promise<void> =>
+  tolerant(run, async () => {
+    const stoppable = { ...project, signal: AbortSignal.any([project.signal, stop]) };
+    for (const sql of statements) await runStatement(run, stoppable, sql);
+  });
+
 const interact = async (run: Run, project: InProject): Promise<void> => {
   const { terminal, out, signal } = run.cli;
   const { first, next } = prompts((await findProject(project, project.id)).slug);
   out.say(help);
   const reader = createInterface({ input: terminal.input, output: process.stderr, terminal: true, prompt: first });
-  reader.on('SIGINT', () => reader.close());
   signal.addEventListener('abort', () => reader.close(), { once: true });
   let text = '';
-  reader.prompt();
+  let running: AbortController | undefined;
+  const prompt = (): void => {
+    reader.setPrompt(text === '' ? first : next);
+    reader.prompt();
+  };
+  // As psql: it ends the statement that runs, or discards the one that is typed.
+  reader.on('SIGINT', () => {
+    if (running === undefined) {
+      text = '';
+      for (const name of ['e', 'u']) reader.write(null, { ctrl: true, name });
+      terminal.output.write('^C\n');
+      prompt();
+    } else running.abort();
+  });
+  prompt();
   for await (const line of reader) {
     if (text === '' && line.trim().startsWith('\\')) {
       if (!(await obey(run, project, line.trim()))) break;
@@ -102,13 +122,12 @@ const interact = async (run: Run, project: InProject): Promise<void> => {
       if (isWhole(text)) {
         const statements = statementsOf(text);
         text = '';
-        await tolerant(run, async () => {
-          for (const sql of statements) await runStatement(run, project, sql);
-        });
+        running = new AbortController();
+        await runAll(run, project, statements, running.signal);
+        running = undefined;
       } else if (text.trim() === '') text = '';
     }
-    reader.setPrompt(text === '' ? first : next);
-    reader.prompt();
+    prompt();
   }
   reader.close();
 };
