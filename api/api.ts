@@ -27,17 +27,21 @@ import type { Log } from '#lib/log.ts';
 import { migrate, waitForSchema } from '#lib/migrate.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { checkRedis, refuseEviction } from '#lib/redis.ts';
+import { announceCalls } from '#domain/logs/announce.ts';
+import { createProjectLog } from '#domain/logs/project-log.ts';
 import { createProjectStats } from '#domain/stats/project-stats.ts';
 import { createSerializer } from '#lib/serialize.ts';
 import { jobs as jobDefinitions } from '#queues/registry.ts';
+import type { Signals } from '#queues/signals.ts';
 import { createApp } from './app.ts';
 import { openDataDeps } from './data-api-deps.ts';
 import type { Deps, Health } from './deps.ts';
 import { docsPages } from './docs/pages.ts';
 import { endpoints } from './endpoints.ts';
 import { listen } from './listen.ts';
-import { dashboardPages } from './dashboard/pages.ts';
 import { opsPages } from './ops/pages.ts';
+import { openBuild } from './web/build.ts';
+import { dashboardPage } from './web/pages.ts';
 import { createUnsent } from './http/unsent.ts';
 import { createRateLimiter } from './rate-limit.ts';
 import { openStorage } from './storage/open.ts';
@@ -120,11 +124,8 @@ const memoryOfClients = (config: Config, log: Log, redis: Redis): Pick<Deps, 'bo
 
 const listenerFor = (deps: Deps, redis: Redis): RequestListener => {
   const { PLINTH_REDIS_PREFIX: prefix, PLINTH_QUEUE_SHARDS: shardCount } = deps.config;
-  const pages = [
-    docsPages(),
-    dashboardPages(deps.config.PLINTH_DASHBOARD_DIR),
-    opsPages(deps, { redis, prefix, shardCount }),
-  ];
+  const build = openBuild(deps.config.PLINTH_DASHBOARD_DIR);
+  const pages = [docsPages(), dashboardPage(build), opsPages(deps, { build, redis, prefix, shardCount })];
   const respond = createApp({ endpoints, deps, pages }).callback();
   return (req, res) => void respond(req, res);
 };
@@ -132,11 +133,13 @@ const listenerFor = (deps: Deps, redis: Redis): RequestListener => {
 /** The callers and functions that calls recall. */
 const memoryOfCalls = (
   db: ControlDb,
+  signals: Pick<Signals, 'announceLines'>,
   log: Log,
-): Pick<Deps, 'members' | 'functionVersions' | 'credentialUse' | 'stats'> => ({
+): Pick<Deps, 'members' | 'functionVersions' | 'credentialUse' | 'stats' | 'projectLog'> => ({
   members: createMembers(),
   credentialUse: createCredentialUse(db, log),
   stats: createProjectStats({ db, log }),
+  projectLog: createProjectLog({ db, signals, log }),
   functionVersions: createFunctionVersions(db),
 });
 
@@ -163,8 +166,12 @@ const startMails = ({ config, platform: { db, sealer }, endUsers, jobs, log }: M
   };
 };
 
-const stopCounting = async ({ credentialUse, stats }: Pick<Deps, 'credentialUse' | 'stats'>): Promise<void> => {
-  await Promise.all([credentialUse.stop(), stats.stop()]);
+const stopCounting = async ({
+  credentialUse,
+  stats,
+  projectLog,
+}: Pick<Deps, 'credentialUse' | 'stats' | 'projectLog'>): Promise<void> => {
+  await Promise.all([credentialUse.stop(), stats.stop(), projectLog.stop()]);
 };
 
 /** Starts the API: migrates, connects, listens. */
@@ -176,10 +183,10 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const rateLimiter = rateLimiterFor(config, queues.redis);
   let accepting = true;
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
-  const [compiler, json] = [createCompiler(), createJsonParser()];
-  const { subscriber } = queues;
-  const ai = await openAi({ ...queues, config, platform, egress, json, isSubscribed: subscriber.isSubscribed, log });
-  const calls = memoryOfCalls(platform.db, log);
+  const [compiler, json, onEnded] = [createCompiler(), createJsonParser(), announceCalls(queues.signals)];
+  const { isSubscribed } = queues.subscriber;
+  const ai = await openAi({ ...queues, config, platform, egress, json, isSubscribed, onEnded, log });
+  const calls = memoryOfCalls(platform.db, queues.signals, log);
   const data = openDataDeps({ config, log, platform, ai, egress, ...calls, ...queues });
   const files = await openStorage({ config, platform, data, ...queues, log });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
@@ -191,7 +198,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     python: createPythonChecker(config.PLINTH_PYTHON),
     jobs: queues.jobs,
     gate: queues.gate,
-    subscriber,
+    subscriber: queues.subscriber,
     projects: platform.projects,
     servers: platform.servers,
     ...data,

@@ -13,6 +13,7 @@ import { answerError } from './errors.ts';
 import { handle } from './handle.ts';
 import { surfaceOf } from '#domain/stats/surfaces.ts';
 import { noteRequest } from './metrics.ts';
+import { requestLineOf } from './request-lines.ts';
 import { projectHosts } from './http/rest-url.ts';
 
 const maxUrlLength = 128 * 1024;
@@ -45,7 +46,11 @@ interface Answered {
  * Answered requests are measured and logged once the answers are on their way, several of them in one turn of the event
  * loop.
  */
-const createNotes = ({ log, stats }: Pick<Deps, 'log' | 'stats'>): ((answered: Answered) => void) => {
+const createNotes = ({
+  log,
+  stats,
+  projectLog,
+}: Pick<Deps, 'log' | 'stats' | 'projectLog'>): ((answered: Answered) => void) => {
   const writeLine = createRequestLog(log);
   const noteOne = ({ ctx, status, ms, context }: Answered): void => {
     const { method } = ctx;
@@ -55,7 +60,10 @@ const createNotes = ({ log, stats }: Pick<Deps, 'log' | 'stats'>): ((answered: A
       const projectId: unknown = ctx.state['projectId'];
       if (typeof projectId === 'string' && typeof route === 'string')
         stats.note({ projectId, surface: surfaceOf(route), status, ms });
-      writeLine({ method, path: loggedPath(ctx), status, ms }, context);
+      const path = loggedPath(ctx);
+      const line = requestLineOf({ ctx, status, ms, path });
+      if (line !== null) projectLog.note(line);
+      writeLine({ method, path, status, ms }, context);
     } catch (error) {
       log.error({ err: error }, 'the metrics of a request could not be recorded');
     }
@@ -72,8 +80,8 @@ const createNotes = ({ log, stats }: Pick<Deps, 'log' | 'stats'>): ((answered: A
 };
 
 /** Whatever happens below is answered: in one middleware, since each that waits costs a promise. */
-const answerAll = ({ log, health, unsent, stats }: Deps): Middleware => {
-  const note = createNotes({ log, stats });
+const answerAll = ({ log, health, unsent, stats, projectLog }: Deps): Middleware => {
+  const note = createNotes({ log, stats, projectLog });
   return async (ctx, next) => {
     const began = performance.now();
     try {

@@ -54,6 +54,8 @@ export interface BaseCall {
   /** The same for those who only listen. */
   readonly disconnection: Disconnection;
   readonly setHeader: (name: string, value: string | readonly string[]) => void;
+  /** Fields of the line that the log of the project gets for this request, where it gets one. */
+  readonly noteLine: (fields: Readonly<Record<string, unknown>>) => void;
   /** Runs after the transaction is committed, before the answer goes out. */
   readonly afterCommit: (work: () => Promise<void>) => void;
   /** The same call with a transaction in place of the database. */

@@ -1,4 +1,5 @@
 import type { Ai } from '#domain/ai/ai.ts';
+import type { ProjectLog } from '#domain/logs/project-log.ts';
 import type { ProjectStats } from '#domain/stats/project-stats.ts';
 import type { Flags } from '#domain/flags/open.ts';
 import type { Members } from '#domain/accounts/callers.ts';
@@ -23,14 +24,13 @@ import type { Log } from '#lib/log.ts';
 import type { Poller } from '#lib/poller.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { Gate } from '#queues/gate/types.ts';
-import type { DataDb } from '#domain/data-api/data-api.ts';
+import type { DataDb, LinesDb } from '#domain/data-api/data-api.ts';
 import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
 import type { Issuers } from '#domain/oauth/issuers.ts';
 import type { OAuthDeps } from '#domain/oauth/oauth.ts';
 import type { EndUserDeps } from '#domain/end-users/end-users.ts';
 import type { TokenVerifier } from '#domain/end-users/tokens.ts';
-import type { ResumableCall } from '#domain/storage/resumable.ts';
-import type { TusServer } from '#lib/resumable/tus-server.ts';
+import type { Resumable } from '#domain/storage/resumable.ts';
 import type { StorageDeps } from '#domain/storage/storage.ts';
 import type { KeyHolders } from '#domain/projects/api-keys.ts';
 import type { Subscriber } from '#queues/signals.ts';
@@ -63,12 +63,12 @@ export interface Deps {
   readonly oauth: OAuthDeps;
   readonly issuers: Pick<Issuers, 'of'>;
   /** The data API's way into projects' databases. */
-  readonly data: DataDb;
+  readonly data: DataDb & LinesDb;
   readonly schemas: SchemaCache;
   /** Files of projects. */
   readonly storage: StorageDeps;
   /** Uploads that survive a lost connection. */
-  readonly resumable: TusServer<ResumableCall>;
+  readonly resumable: Resumable;
   /** Files on their way in and out. */
   readonly smallFiles: ReadSmallFile;
   readonly transfers: Transfers;
@@ -76,6 +76,7 @@ export interface Deps {
   readonly events: { readonly markDirty: (projectId: string) => Promise<void> } & WaitingMarks;
   /** Requests of projects, counted in memory. */
   readonly stats: ProjectStats;
+  readonly projectLog: ProjectLog;
   /** Feature flags, compiled and in memory. */
   readonly flags: Flags;
   /** To be called once a project or one of its keys was changed: all processes drop their cached data of it. */

@@ -137,7 +137,7 @@ export const explain = (thrown: unknown, log: Log): ServiceError => {
 };
 
 /** The status that logs show of a request whose client did not wait; nobody receives it. */
-const clientClosedRequest = 499;
+export const clientClosedRequest = 499;
 
 /** Each surface writes failures in the form that its clients read. */
 const senders: Readonly<Record<ErrorForm, (ctx: Context, error: ServiceError) => void>> = {
@@ -151,12 +151,19 @@ const senders: Readonly<Record<ErrorForm, (ctx: Context, error: ServiceError) =>
   page: sendErrorPage,
 };
 
+/** Keeps the error for the line that the log of the project gets. */
+const noteFailure = (ctx: Context, { code, message }: { readonly code: string; readonly message: string }): void => {
+  ctx.state['failure'] = { code, message };
+};
+
 /** Maps a thrown value to the answer that the contract names. */
 export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   if (thrown instanceof CallerGone) {
     ctx.status = clientClosedRequest;
     return;
   }
+  if (thrown instanceof DataError || thrown instanceof AuthError || thrown instanceof OAuthError)
+    noteFailure(ctx, thrown);
   if (thrown instanceof DataError) {
     if (thrown.status >= 500) log.warn({ err: thrown }, 'a request of the data API could not be served');
     ctx.set(thrown.headers);
@@ -168,6 +175,7 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   }
   if (thrown instanceof OAuthError) return sendOAuthError(ctx, thrown);
   const error = explain(thrown, log);
+  noteFailure(ctx, error);
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
   ctx.set(error.headers);
   senders[(ctx.state['errorForm'] as ErrorForm | undefined) ?? 'plinth'](ctx, error);

@@ -161,6 +161,10 @@ class RequestCall implements BaseCall {
   readonly setHeader = (name: string, value: string | readonly string[]): void =>
     this.#parts.ctx.set(name, typeof value === 'string' ? value : [...value]);
 
+  readonly noteLine = (fields: Readonly<Record<string, unknown>>): void => {
+    this.#parts.ctx.state['line'] = fields;
+  };
+
   readonly afterCommit = (work: () => Promise<void>): void => void this.#parts.hooks.push(work);
 
   within(db: Queryable): RequestCall & AnyCaller {
@@ -285,6 +289,7 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   const owner = ownerOf(ctx, caller);
   ctx.state['owner'] = owner;
   ctx.state['projectId'] = caller.project?.id;
+  ctx.state['caller'] = caller;
   ctx.state['group'] = groupOf(owner, caller);
   const hooks: Hooks = [];
   const call = new RequestCall(

@@ -5,6 +5,7 @@ import type { Once } from '#domain/database/console/owner-key.ts';
 import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Access } from './access.ts';
+import { addressOf, networkOf } from './address.ts';
 import type { AnyCaller, BaseCall, DataCall } from './call.ts';
 
 /** The subject of an end user's token, which each token has; undefined for the claims that stand for a key. */
@@ -16,18 +17,23 @@ const subjectOf = ({ claims }: DataCaller): string | undefined => {
 /**
  * The space that a key lies in. Members of the project, secret keys, publishable keys and the tokens of each end user
  * have one each, whatever key comes with a token: an answer for one of them is not repeated to another. Of a token its
- * role and subject count, since the other claims change with each token.
+ * role and subject count, since the other claims change with each token. Callers without credentials have the space of
+ * their network: a stranger could take the keys that others will use, or ask for their answers.
  */
-const spaceInProject = ({ project, key, caller }: AnyCaller & Partial<DataCall>): string | undefined => {
+const spaceInProject = (
+  { project, key, caller, isPublic }: AnyCaller & Partial<DataCall>,
+  ctx: Context,
+): string | undefined => {
   if (project === undefined) return undefined;
+  if (isPublic === true) return `${project.id} public ${networkOf(addressOf(ctx))}`;
   const subject = caller && subjectOf(caller);
   if (caller !== undefined && subject !== undefined) return `${project.id} ${caller.role} token ${subject}`;
   return key ? `${project.id} ${key.kind} key` : project.id;
 };
 
 /** Operators share one token, and so their keys. */
-const ownerOf = (access: Access, caller: AnyCaller): string | undefined =>
-  access.kind === 'operator' ? 'operators' : (spaceInProject(caller) ?? caller.user?.id);
+const ownerOf = (access: Access, caller: AnyCaller, ctx: Context): string | undefined =>
+  access.kind === 'operator' ? 'operators' : (spaceInProject(caller, ctx) ?? caller.user?.id);
 
 /**
  * The request's `Idempotency-Key` within its project, its user or the operators; undefined where there is none, and for
@@ -41,7 +47,7 @@ export const idempotencyKeyOf = (
   bodyText: string,
 ): IdempotencyKey | undefined => {
   const key = ctx.get('idempotency-key');
-  const owner = ownerOf(access, caller);
+  const owner = ownerOf(access, caller, ctx);
   if (ctx.method !== 'POST' || key === '' || owner === undefined) return undefined;
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
     const message = 'must be 1 to 255 printable ASCII characters';

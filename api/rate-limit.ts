@@ -59,8 +59,22 @@ export interface RateLimiterOptions {
 }
 
 const syncMs = 250;
-// Beyond this many callers in one window, new ones share one counter: memory is bounded, whatever the flood.
+/**
+ * The callers that are counted in one window: memory is bounded, whatever the flood. Beyond them those that came first
+ * are forgotten, and known again by Redis a moment later: were new ones refused, somebody with many addresses could lock
+ * out all others.
+ */
 const maxSubjects = 50_000;
+
+const counterOf = ({ counters }: Window, subject: string): Counter => {
+  const present = counters.get(subject);
+  if (present !== undefined) return present;
+  const [first] = counters.size < maxSubjects ? [] : counters.keys();
+  if (first !== undefined) counters.delete(first);
+  const counter = { untold: 0, total: 0 };
+  counters.set(subject, counter);
+  return counter;
+};
 
 /**
  * Fixed windows, counted in the process and added up over all processes through Redis four times a second: the hot path
@@ -77,13 +91,6 @@ export const createRateLimiter = ({ redis, prefix, rules, now = Date.now }: Rate
     const fresh = { number, counters: new Map<string, Counter>() };
     windows.set(rateClass, fresh);
     return fresh;
-  };
-
-  const counterOf = (window: Window, subject: string): Counter => {
-    const name = window.counters.has(subject) || window.counters.size < maxSubjects ? subject : '(others)';
-    const counter = window.counters.get(name) ?? { untold: 0, total: 0 };
-    window.counters.set(name, counter);
-    return counter;
   };
 
   const publish = async (shared: Redis, rateClass: string, window: Window, ttl: number): Promise<void> => {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { isForProxies } from '#lib/proxy-headers.ts';
 import type { HttpRequest } from '../call.ts';
 
 /**
@@ -18,7 +19,8 @@ const neverPassed = new Set([
   'x-api-key',
 ]);
 
-const ownCookie = /^\s*plinth_/i;
+/** A cookie without a name is sent as its value alone, which may look like another's name. */
+const ownCookie = /^[\s=]*(?:__(?:host|secure)-)?plinth_/i;
 
 /** Cookies reach a project's own host only; none of ours is among them. */
 const cookieFor = (cookie: string, isOwnHost: boolean): string =>
@@ -65,6 +67,7 @@ const platformHeaders = new Set([
  * platform and for all the others.
  */
 const originWide = new Set([
+  'accept-ch',
   'alt-svc',
   'clear-site-data',
   'nel',
@@ -73,7 +76,9 @@ const originWide = new Set([
   'reporting-endpoints',
   'service-worker-allowed',
   'set-cookie',
+  'set-login',
   'strict-transport-security',
+  'use-as-dictionary',
 ]);
 
 /**
@@ -84,11 +89,17 @@ const originWide = new Set([
 const sandboxPolicy =
   'sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads allow-top-navigation-by-user-activation';
 
+/** All of them: of several attributes with one name browsers take the last. */
+const domainsOf = (cookie: string): string[] =>
+  cookie
+    .split(';')
+    .slice(1)
+    .map((attribute) => /^\s*domain\s*=\s*\.?(.*)$/is.exec(attribute)?.[1]?.trim().toLowerCase() ?? '')
+    .filter((domain) => domain !== '');
+
 /** A cookie for more than this host, or in the name of the platform. */
-const isForeignCookie = (cookie: string, host: string): boolean => {
-  const domain = /;\s*domain\s*=\s*"?\.?([^;"]*)/i.exec(cookie)?.[1]?.trim().toLowerCase();
-  return ownCookie.test(cookie) || (domain !== undefined && domain !== '' && domain !== host.toLowerCase());
-};
+const isForeignCookie = (cookie: string, host: string): boolean =>
+  ownCookie.test(cookie) || domainsOf(cookie).some((domain) => domain !== host.toLowerCase());
 
 const keptCookies = (value: string | readonly string[], host: string): readonly string[] =>
   (typeof value === 'string' ? [value] : value).filter((cookie) => !isForeignCookie(cookie, host));
@@ -98,7 +109,7 @@ type Host = Pick<HttpRequest, 'isOwnHost' | 'host'>;
 
 /** The value as it goes out; empty: the header does not. */
 const shownValue = (name: string, value: HeaderValue, { isOwnHost, host }: Host): HeaderValue => {
-  if (platformHeaders.has(name) || (!isOwnHost && originWide.has(name))) return [];
+  if (platformHeaders.has(name) || isForProxies(name) || (!isOwnHost && originWide.has(name))) return [];
   return name === 'set-cookie' ? keptCookies(value, host) : value;
 };
 

@@ -38,16 +38,22 @@ const requireParent = ({ project: parent }: Call<InProject>): void => {
   }
 };
 
+const inMb = (bytes: number): number => Math.ceil(bytes / 1024 / 1024);
+
 const requireSmall = async ({ deps, project: parent }: Call<InProject>): Promise<void> => {
   const admin = await deps.servers.admin(parent.server_id);
   const { rows } = await admin.query<{ bytes: number }>('select pg_database_size($1)::float8 as bytes', [
     parent.db_name,
   ]);
-  if ((rows[0]?.bytes ?? 0) <= maxBranchBytes) return;
+  const bytes = rows[0]?.bytes ?? 0;
+  if (bytes <= maxBranchBytes) return;
   throw new ServiceError(
     'payload_too_large',
-    `Rows are copied of databases up to ${maxBranchBytes / 1024 / 1024} MB.`,
-    { hint: 'Leave with_rows out, and bring rows by a seed.' },
+    `The database has ${inMb(bytes)} MB, and rows are copied of databases up to ${inMb(maxBranchBytes)} MB.`,
+    {
+      details: { limit: maxBranchBytes, value: bytes },
+      hint: 'Leave with_rows out, and bring rows by a seed.',
+    },
   );
 };
 

@@ -11,6 +11,7 @@ import { page, text } from '../fields.ts';
 import { inTurn } from '../idempotency.ts';
 import { area, projectPath, queryAnswer, slowQuery } from '#api/shapes/database.ts';
 import { schemaChangeEndpoints } from './database/changes.ts';
+import { exportEndpoints } from './database/export.ts';
 import { historyEndpoints, remembered } from './database/history.ts';
 import { rowEndpoints } from './database/rows.ts';
 import { schemaEndpoints } from './database/schema.ts';
@@ -76,6 +77,7 @@ export const databaseEndpoints: readonly Endpoint[] = [
   ...tableEndpoints,
   ...schemaChangeEndpoints,
   ...rowEndpoints,
+  ...exportEndpoints,
   ...snippetEndpoints,
   ...historyEndpoints,
   ...dataEndpoints,

@@ -17,6 +17,7 @@ import { ServiceError } from '#lib/errors.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, instant, namedObject, text } from '../fields.ts';
+import { projectMailEndpoints } from './email/mails.ts';
 import { emailTemplateEndpoints } from './email/templates.ts';
 
 const area = 'email';
@@ -179,4 +180,8 @@ const settingsEndpoints: readonly Endpoint[] = [
 ];
 
 /** A project's own mail (interface, "Email"; contract, section 7). */
-export const emailEndpoints: readonly Endpoint[] = [...settingsEndpoints, ...emailTemplateEndpoints];
+export const emailEndpoints: readonly Endpoint[] = [
+  ...settingsEndpoints,
+  ...emailTemplateEndpoints,
+  ...projectMailEndpoints,
+];

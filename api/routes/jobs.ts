@@ -10,6 +10,7 @@ import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { createConcurrencyLimit } from '#lib/concurrency-limit.ts';
+import { createSearchLimit } from '#lib/search-limit.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { type InProject, inProject, withKey } from '../access.ts';
@@ -75,15 +76,7 @@ const requireRuns = ({ status }: Project, types: readonly string[]): void => {
 };
 
 /** A search may read all jobs of a project, for up to three seconds. */
-const maxSearches = 2;
-
-const withSearch = createConcurrencyLimit(
-  maxSearches,
-  () =>
-    new ServiceError('rate_limited', `Only ${maxSearches} searches of a project's jobs run at a time.`, {
-      headers: { 'Retry-After': '2' },
-    }),
-);
+const withSearch = createSearchLimit("a project's jobs");
 
 const withChange = createConcurrencyLimit(
   1,

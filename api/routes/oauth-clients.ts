@@ -16,6 +16,7 @@ import { endSessionsOfClient } from '#domain/oauth/sessions.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, instant, name, namedObject, page, shownOnce, text } from '../fields.ts';
+import { expectedOf } from '../http/if-match.ts';
 
 const area = 'oauth';
 
@@ -43,6 +44,7 @@ const client = namedObject('OAuthClient', {
   post_logout_redirect_uris: z.array(z.string()),
   backchannel_logout_uri: z.string().nullable(),
   id_token_signed_response_alg: alg,
+  version: z.int().describe('Rises with each change. If-Match names it.'),
   created_at: instant,
   updated_at: instant,
 });
@@ -140,14 +142,16 @@ export const oauthClientEndpoints: readonly Endpoint[] = [
     method: 'patch',
     path: `${path}/{client_id}`,
     area,
-    summary: 'Change a client; what is left out stays',
+    summary: 'Change a client; what is left out stays. If-Match names the version',
     access: inProject('admin'),
     params: clientPath,
     body: change,
     response: client,
-    handle: async ({ params, body: given }, { db, deps, project, afterCommit }) => {
+    handle: async ({ params, body: given }, call) => {
+      const { db, deps, project, afterCommit } = call;
       afterCommit(() => deps.projectChanged(project.id));
-      return shown(await changeClient(db, project.id, params.client_id, given));
+      const of = { clientId: params.client_id, expected: expectedOf(call) };
+      return shown(await changeClient(db, project.id, of, given));
     },
   }),
   endpoint({

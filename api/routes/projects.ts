@@ -130,8 +130,9 @@ export const answerOfCreation = async (
   call: Call<SignedIn> | Call<InProject>,
 ): Promise<z.output<typeof created> | z.output<typeof project>> => {
   if (outcome.status !== 'succeeded') {
-    throw new ServiceError('provision_failed', 'The project’s database could not be made.', {
-      hint: 'Delete the project and try again.',
+    const tooLarge = outcome.error?.code === 'payload_too_large' ? outcome.error.message : null;
+    throw new ServiceError('provision_failed', tooLarge ?? 'The project’s database could not be made.', {
+      hint: tooLarge === null ? 'Delete the project and try again.' : 'Delete the branch, and make it without rows.',
       details: { project_id: projectId },
     });
   }

@@ -1,8 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type LogFilter, type ProjectLogLine, fitsFilter, searchLogs } from '#domain/functions/log-search.ts';
 import type { LogLevel } from '#domain/jobs/logs.ts';
+import { type LineFilter, fitsLine, searchLines } from '#domain/logs/search.ts';
+import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { RunLinesEvent, Subscriber } from '#queues/signals.ts';
+import type { LogsEvent, ProjectLine, Subscriber } from '#queues/signals.ts';
+import { shownLine } from '#api/shapes/log-lines.ts';
 import type { Deps } from '#api/deps.ts';
 import type { RawReply } from '#api/endpoint.ts';
 import { type ListenerOf, listen } from './job-events.ts';
@@ -17,8 +20,17 @@ const maxReplayed = 200;
 const maxReplayedBytes = 128 * 1024;
 const maxWaiting = 1000;
 
+/** A line, on its way to listeners. */
 interface LiveLine {
-  readonly line: ProjectLogLine;
+  /** Null: it is no line of a run. */
+  readonly ofRun: ProjectLogLine | null;
+  /** Null: it is the line of a run. */
+  readonly other: ProjectLine | null;
+  readonly ts: string;
+  /** Its place among lines of the same time. */
+  readonly place: string;
+  /** Names it: a line that was sent is not sent again. */
+  readonly key: string;
   /** Written once, for all listeners. */
   readonly text: string;
 }
@@ -32,18 +44,39 @@ interface Hub {
 
 const hubsBySubscriber = new WeakMap<Subscriber, Map<string, Hub>>();
 
-/** The id of a line is its time: a client that comes back is sent everything since then. */
-const textOf = ({ ts, level, message, fields, ...of }: ProjectLogLine): string => {
-  const data = { ts, level, source: 'function', message, fields: fields ?? null, ...of };
-  return `id: ${Date.parse(ts)}\n${eventText('log', data)}`;
+/** The id of an event is the time of its line: a client that comes back is sent everything since then. */
+const textOf = (ts: string, data: unknown): string => `id: ${Date.parse(ts)}\n${eventText('log', data)}`;
+
+const runLine = (line: ProjectLogLine): LiveLine => {
+  const { ts, level, message, fields, ...of } = line;
+  return {
+    ofRun: line,
+    other: null,
+    ts,
+    place: String(line.line).padStart(9, '0'),
+    key: `${line.invocation_id} ${line.line}`,
+    text: textOf(ts, { ts, level, source: 'function', message, fields: fields ?? null, ...of }),
+  };
 };
 
-const liveLines = ({ function_id, invocation_id, first_line, lines }: RunLinesEvent): LiveLine[] =>
-  lines.map(({ level, ...kept }, place) => {
+/** A line about a mail comes again when that changes. */
+const otherLine = (line: ProjectLine): LiveLine => ({
+  ofRun: null,
+  other: line,
+  ts: line.ts,
+  place: line.id,
+  key: `${line.id} ${line.message}`,
+  text: textOf(line.ts, shownLine(line)),
+});
+
+const liveLines = (event: LogsEvent): LiveLine[] => {
+  if (!('invocation_id' in event)) return event.lines.map(otherLine);
+  const { function_id, invocation_id, first_line, lines } = event;
+  return lines.map(({ level, ...kept }, place) => {
     const of = { function_id, invocation_id, line: first_line + place, request_id: null };
-    const line = { ...kept, level: level as LogLevel, ...of };
-    return { line, text: textOf(line) };
+    return runLine({ ...kept, level: level as LogLevel, ...of });
   });
+};
 
 const openHub = (subscriber: Subscriber, projectId: string): Hub => {
   const listeners = new Set<Listener>();
@@ -94,53 +127,83 @@ const subscribe = async (subscriber: Subscriber, projectId: string, listener: Li
   }
 };
 
-const keyOf = ({ invocation_id, line }: ProjectLogLine): string => `${invocation_id} ${line}`;
-
-const byTime = (a: ProjectLogLine, b: ProjectLogLine): number =>
-  a.ts === b.ts ? a.line - b.line : a.ts < b.ts ? -1 : 1;
+const byTime = (a: LiveLine, b: LiveLine): number =>
+  a.ts === b.ts ? (a.place < b.place ? -1 : 1) : a.ts < b.ts ? -1 : 1;
 
 /** The latest lines, as many as a listener may have unread. */
-const latest = (lines: readonly ProjectLogLine[]): ProjectLogLine[] => {
+const latest = (lines: readonly LiveLine[]): LiveLine[] => {
   let bytes = 0;
   return lines
     .toSorted(byTime)
     .toReversed()
-    .filter((line) => (bytes += Buffer.byteLength(textOf(line))) <= maxReplayedBytes)
+    .filter(({ text }) => (bytes += Buffer.byteLength(text)) <= maxReplayedBytes)
     .toReversed();
+};
+
+/** The part of a project's log that somebody listens to. */
+interface Feed {
+  readonly fits: (line: LiveLine) => boolean;
+  /** The lines since a time, the latest first, and whether there are more. */
+  readonly search: (db: Queryable, since: Date) => Promise<{ readonly lines: LiveLine[]; readonly isMore: boolean }>;
+}
+
+/** The lines of the runs of functions. */
+export const runFeed = (projectId: string, filter: LogFilter): Feed => {
+  const fits = fitsFilter(filter);
+  return {
+    fits: ({ ofRun }) => ofRun !== null && fits(ofRun),
+    search: async (db, since) => {
+      const { logs, next } = await searchLogs(db, projectId, { ...filter, since, limit: maxReplayed });
+      return { lines: logs.map(runLine), isMore: next !== null };
+    },
+  };
+};
+
+/** The lines of other sources. */
+export const lineFeed = (projectId: string, filter: LineFilter): Feed => {
+  const fits = fitsLine(filter);
+  return {
+    fits: ({ other }) => other !== null && fits(other),
+    search: async (db, since) => {
+      const { lines, next } = await searchLines(db, projectId, { ...filter, since, limit: maxReplayed });
+      return { lines: lines.map(otherLine), isMore: next !== null };
+    },
+  };
 };
 
 /**
  * Sends what was logged since a time, the oldest first; where that is too much the latest of it, behind an event `gap`.
  * @returns the lines that were sent
  */
-const replay = async (deps: Deps, projectId: string, filter: LogFilter, stream: EventStream): Promise<Set<string>> => {
-  const { logs, next } = await searchLogs(deps.db, projectId, { ...filter, limit: maxReplayed });
-  const lines = latest(logs);
-  if (next !== null || lines.length < logs.length) stream.send('gap', { until: lines[0]?.ts ?? null });
-  for (const line of lines) stream.sendText(textOf(line));
-  return new Set(lines.map(keyOf));
-};
-
-const sinceOf = (filter: LogFilter, lastEventId: string | string[] | undefined): Date | undefined => {
-  if (typeof lastEventId !== 'string' || !/^\d{12,14}$/.test(lastEventId)) return filter.since;
-  return new Date(Number(lastEventId) - overlapMs);
+const replay = async (db: Queryable, feed: Feed, since: Date, stream: EventStream): Promise<Set<string>> => {
+  const found = await feed.search(db, since);
+  const lines = latest(found.lines);
+  if (found.isMore || lines.length < found.lines.length) stream.send('gap', { until: lines[0]?.ts ?? null });
+  for (const { text } of lines) stream.sendText(text);
+  return new Set(lines.map(({ key }) => key));
 };
 
 interface LogEventsRequest {
-  readonly filter: LogFilter;
+  readonly feed: Feed;
+  readonly since: Date | undefined;
   readonly lastEventId: string | string[] | undefined;
 }
+
+const sinceOf = ({ since, lastEventId }: LogEventsRequest): Date | undefined => {
+  if (typeof lastEventId !== 'string' || !/^\d{12,14}$/.test(lastEventId)) return since;
+  return new Date(Number(lastEventId) - overlapMs);
+};
 
 const begin = async (
   deps: Deps,
   { projectId }: ListenerOf,
-  { filter, lastEventId }: LogEventsRequest,
+  request: LogEventsRequest,
   stream: EventStream,
 ): Promise<void> => {
-  const fits = fitsFilter(filter);
+  const { feed } = request;
   let waiting: LiveLine[] | null = [];
   const send = (lines: readonly LiveLine[]): void => {
-    for (const { line, text } of lines) if (fits(line)) stream.sendText(text);
+    for (const line of lines) if (feed.fits(line)) stream.sendText(line.text);
   };
   const stop = await subscribe(deps.subscriber, projectId, (lines) => {
     if (waiting === null) return send(lines);
@@ -150,11 +213,11 @@ const begin = async (
   });
   stream.body.once('close', stop);
   if (stream.body.destroyed) return stop();
-  const since = sinceOf(filter, lastEventId);
+  const since = sinceOf(request);
   const catchUp = async (): Promise<void> => {
     await pause(rowsLagMs);
-    const sent = since === undefined ? new Set() : await replay(deps, projectId, { ...filter, since }, stream);
-    send((waiting ?? []).filter(({ line }) => !sent.has(keyOf(line))));
+    const sent = since === undefined ? new Set() : await replay(deps.db, feed, since, stream);
+    send((waiting ?? []).filter(({ key }) => !sent.has(key)));
     waiting = null;
   };
   // Not waited for: the answer begins first.
@@ -165,7 +228,7 @@ const begin = async (
 };
 
 /**
- * The log lines of all runs of a project as they come, as server-sent events `log`. With a `Last-Event-ID` or `since`
+ * The lines of a part of a project's log as they come, as server-sent events `log`. With a `Last-Event-ID` or `since`
  * what was logged since then comes first; lines of the last two seconds may come twice after an interruption.
  * @throws {ServiceError} `rate_limited`
  */

@@ -7,7 +7,17 @@ import { type Role, atLeast } from '#domain/teams/store.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { areaValues } from './area-values.ts';
-import { deliveryFor, inviteAs, mailFor, mustBe, providerFor, scheduleFor, webhookFor } from './made-values.ts';
+import {
+  aiCallFor,
+  deliveryFor,
+  emailFor,
+  inviteAs,
+  mailFor,
+  mustBe,
+  providerFor,
+  scheduleFor,
+  webhookFor,
+} from './made-values.ts';
 
 const platform = usePlatform(test);
 
@@ -190,6 +200,8 @@ const valuesOf: Values = {
   provider: () => providerFor(asOwner, scene.project.id),
   webhook_id: () => webhookFor(asOwner, scene.project.id),
   event_id: () => crypto.randomUUID(),
+  call_id: () => aiCallFor(platform().db, scene.project.id),
+  email_id: () => emailFor(platform().db, scene.project.id),
   mail_id: () => mailFor(platform(), scene.users.owner.email),
   table: tableFor,
   column: () => 'lost',

@@ -1,54 +1,19 @@
-import { existsSync } from 'node:fs';
-import test, { type ExecutionContext } from 'ava';
-import { type Browser, type Page, chromium } from 'playwright-core';
+import test from 'ava';
+import type { Page } from 'playwright-core';
 import { endpoints } from '#api/endpoints.ts';
 import { areaName, exampleOf, writtenExamples } from '#api/docs/examples.ts';
 import { openapiOf } from '#api/docs/openapi.ts';
-import { optionalTestEnv } from '#test/support/env.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { patienceMs } from '#test/support/time-outs.ts';
+import { type Visit, fits, inBrowser, picture, useBrowser } from '../ops/browser.ts';
 
 const platform = usePlatform(test, { worker: false });
 
-const candidates = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-const program = [optionalTestEnv('PLINTH_TEST_CHROMIUM') ?? '', ...candidates].find(
-  (path) => path !== '' && existsSync(path),
-);
-
-let browser: Browser | undefined;
-
-test.before(async () => {
-  // A sandbox of its own needs a user that is not root.
-  if (program)
-    browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'], timeout: patienceMs });
-});
-test.after.always(() => browser?.close());
-
-const inBrowser = (title: string, work: (t: ExecutionContext) => Promise<void>): void => {
-  // One after the other: a page of all operations takes a browser some seconds of a core.
-  if (program) test.serial(title, work);
-  else test.skip(`${title} (no Chromium on this machine)`, work);
-};
-
-interface Visit {
-  readonly page: Page;
-  /** Hosts that were asked for anything. */
-  readonly hosts: Set<string>;
-  /** Errors of the console and the page. */
-  readonly complaints: string[];
-}
+const openPage = useBrowser();
 
 const visit = async (width: number, height: number): Promise<Visit> => {
-  if (browser === undefined) throw new Error('the browser has not started');
-  const page = await browser.newPage({ viewport: { width, height } });
-  page.setDefaultTimeout(patienceMs);
-  const [hosts, complaints]: [Set<string>, string[]] = [new Set(), []];
-  page.on('request', (request) => request.url().startsWith('data:') || hosts.add(new URL(request.url()).host));
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complaints.push(message.text()));
-  page.on('pageerror', (error) => complaints.push(error.message));
-  await page.goto(`${platform().base}/docs`);
-  await page.locator('.opblock-tag').first().waitFor();
-  return { page, hosts, complaints };
+  const visited = await openPage(`${platform().base}/docs`, { viewport: { width, height } });
+  await visited.page.locator('.opblock-tag').first().waitFor();
+  return visited;
 };
 
 /** Opens an area, or closes it again. */
@@ -67,15 +32,6 @@ const countOperations = async (page: Page): Promise<number> => {
   }
   return count;
 };
-
-/** Pictures for a person to look at, when a folder for them is named. */
-const picture = async (page: Page, name: string): Promise<void> => {
-  const folder = optionalTestEnv('PLINTH_TEST_PICTURES');
-  if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png` });
-};
-
-const fits = (page: Page): Promise<boolean> =>
-  page.evaluate<boolean>('document.documentElement.scrollWidth <= document.documentElement.clientWidth');
 
 test('/openapi.json is the document of the code', async (t) => {
   const answer = await platform().client.call('GET', '/openapi.json');
@@ -97,46 +53,52 @@ for (const [name, width, height] of [
   ['wide', 1440, 900],
   ['narrow', 360, 740],
 ] as const) {
-  inBrowser(`the ${name} page shows every operation, asks nobody else and complains of nothing`, async (t) => {
-    const { page, hosts, complaints } = await visit(width, height);
-    t.is(await countOperations(page), endpoints.length);
-    t.deepEqual([...hosts], [new URL(platform().base).host]);
-    t.deepEqual(complaints, []);
-    t.true(await fits(page), 'nothing sticks out at the side');
-    await picture(page, `docs-${name}`);
-    await page.close();
-  });
-
-  inBrowser(`the ${name} page opens an operation and shows what it takes and answers`, async (t) => {
-    const { page, complaints } = await visit(width, height);
-    await turn(page, 'projects');
-    const operation = page.locator('#operations-Projects-post_projects');
-    await operation.locator('.opblock-summary-control').click();
-    await operation.locator('.responses-table').first().waitFor();
-    t.regex(await operation.innerText(), /Idempotency-Key[\s\S]*publishable_key|publishable_key[\s\S]*Idempotency-Key/);
-    await operation.scrollIntoViewIfNeeded();
-    await picture(page, `docs-${name}-operation`);
-    t.true(await fits(page), 'nothing sticks out at the side');
-    t.deepEqual(complaints, []);
-    await page.close();
-  });
+  inBrowser(
+    `the ${name} page shows and opens every operation, asks nobody else and complains of nothing`,
+    async (t) => {
+      const { page, hosts, complaints, close } = await visit(width, height);
+      t.is(await countOperations(page), endpoints.length);
+      t.true(await fits(page), 'nothing sticks out at the side');
+      await picture(page, `docs-${name}`);
+      await turn(page, 'projects');
+      const operation = page.locator('#operations-Projects-post_projects');
+      await operation.locator('.opblock-summary-control').click();
+      await operation.locator('.responses-table').first().waitFor();
+      t.regex(
+        await operation.innerText(),
+        /Idempotency-Key[\s\S]*publishable_key|publishable_key[\s\S]*Idempotency-Key/,
+      );
+      await operation.scrollIntoViewIfNeeded();
+      await picture(page, `docs-${name}-operation`);
+      t.true(await fits(page), 'nothing sticks out at the side');
+      t.deepEqual([...hosts], [new URL(platform().base).host]);
+      t.deepEqual(complaints, []);
+      await close();
+    },
+  );
 }
 
-inBrowser('a call can be tried out from the page', async (t) => {
-  const { page, complaints } = await visit(1440, 900);
-  await turn(page, 'system');
-  const operation = page.locator('#operations-System-get_healthz');
-  await operation.locator('.opblock-summary-control').click();
-  await operation.getByRole('button', { name: 'Try it out' }).click();
-  await operation.getByRole('button', { name: 'Execute' }).click();
-  await operation.locator('.live-responses-table .response-col_status').getByText('200').waitFor();
-  t.regex(await operation.locator('.live-responses-table').innerText(), /"status": "ok"/);
+inBrowser('a call can be tried out from the page, and the example of a sign-up works at the first click', async (t) => {
+  const { page, complaints, close } = await visit(1440, 900);
+  const answerTo = async (area: string, id: string, status: string): Promise<string> => {
+    await turn(page, area);
+    const operation = page.locator(`#operations-${id}`);
+    await operation.locator('.opblock-summary-control').click();
+    await operation.getByRole('button', { name: 'Try it out' }).click();
+    await operation.getByRole('button', { name: 'Execute' }).click();
+    const answer = operation.locator('.live-responses-table');
+    await answer.locator('.response-col_status').getByText(status).waitFor();
+    return answer.innerText();
+  };
+  t.regex(await answerTo('system', 'System-get_healthz', '200'), /"status": "ok"/);
+  t.regex(await answerTo('accounts', 'Accounts-post_auth_signup', '201'), /"access_token"/);
+  await picture(page, 'docs-example');
   t.deepEqual(complaints, []);
-  await page.close();
+  await close();
 });
 
 inBrowser('an access token can be entered and is sent along', async (t) => {
-  const { page } = await visit(1440, 900);
+  const { page, close } = await visit(1440, 900);
   const { token, email } = await platform().client.signUp();
   await page.locator('.auth-wrapper .authorize').first().click();
   await picture(page, 'docs-authorize');
@@ -154,26 +116,13 @@ inBrowser('an access token can be entered and is sent along', async (t) => {
   await operation.getByRole('button', { name: 'Execute' }).click();
   await operation.locator('.live-responses-table').getByText(email).first().waitFor();
   t.pass();
-  await page.close();
-});
-
-inBrowser('the example of a sign-up works at the first click', async (t) => {
-  const { page } = await visit(1440, 900);
-  await turn(page, 'accounts');
-  const operation = page.locator('#operations-Accounts-post_auth_signup');
-  await operation.locator('.opblock-summary-control').click();
-  await operation.getByRole('button', { name: 'Try it out' }).click();
-  await operation.getByRole('button', { name: 'Execute' }).click();
-  await operation.locator('.live-responses-table .response-col_status').getByText('201').waitFor();
-  t.regex(await operation.locator('.live-responses-table').innerText(), /"access_token"/);
-  await picture(page, 'docs-example');
-  await page.close();
+  await close();
 });
 
 inBrowser(
   'an operation says where its ids come from, fills in what the examples made, and says what it needs',
   async (t) => {
-    const { page, complaints } = await visit(1440, 900);
+    const { page, complaints, close } = await visit(1440, 900);
     await turn(page, 'database');
     const columns = page.locator('[id$="post_projects_project_id_db_tables_table_columns"]');
     await columns.locator('.opblock-summary-control').click();
@@ -188,7 +137,7 @@ inBrowser(
     await chat.getByText(/Needs a provider of models with a key/).waitFor();
     await picture(page, 'docs-needs');
     t.deepEqual(complaints, []);
-    await page.close();
+    await close();
   },
 );
 

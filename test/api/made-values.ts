@@ -1,4 +1,5 @@
 import type { ControlDb } from '#lib/control-db.ts';
+import { newId } from '#lib/ids.ts';
 import type { Role } from '#domain/teams/store.ts';
 import type { Answer, Client, TestUser } from '#test/support/client.ts';
 import { type TestPlatform, opsToken } from '#test/support/platform.ts';
@@ -49,6 +50,28 @@ export const deliveryFor = async (db: ControlDb, path: string): Promise<string> 
   );
   if (row === undefined) throw new Error('there is no such webhook');
   return row.id;
+};
+
+/** A mail of the project that the server refused. */
+export const emailFor = async (db: ControlDb, projectId: string): Promise<string> => {
+  const id = newId();
+  await db.query(
+    `insert into emails (id, project_id, template, recipient, status, job_id)
+     values ($1, $2, 'signup', 'nobody@example.com', 'bounced', gen_random_uuid())`,
+    [id, projectId],
+  );
+  return id;
+};
+
+/** A call of a model that has ended. */
+export const aiCallFor = async (db: ControlDb, projectId: string): Promise<string> => {
+  const id = newId();
+  await db.query(
+    `insert into ai_calls (id, project_id, kind, provider, model, status, request_id, keeper, started_at)
+     values ($1, $2, 'chat', 'openai', 'gpt-4o', 'success', 'r', gen_random_uuid(), now())`,
+    [id, projectId],
+  );
+  return id;
 };
 
 /** A mail that the platform wrote to that address. */

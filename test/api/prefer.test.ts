@@ -2,6 +2,7 @@ import test from 'ava';
 import { parsePrefer } from '#api/http/prefer.ts';
 import type { TestFunction, TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { until } from '#test/support/until.ts';
 
 const platform = usePlatform(test, { shared: true });
 
@@ -93,8 +94,10 @@ test('a wait that passes ends in the same 202, and the job goes on', async (t) =
   const answer = await invoke(endless, 'wait=1');
   t.is(answer.status, 202);
   t.is(answer.headers.get('preference-applied'), 'wait=1');
-  const job = await platform().client.call('GET', answer.headers.get('location') ?? '', { token: user.token });
-  t.is(job.body.status, 'running');
+  await until(async () => {
+    const job = await platform().client.call('GET', answer.headers.get('location') ?? '', { token: user.token });
+    return job.body.status === 'running';
+  });
 });
 
 test('a wait that is long enough ends in the result', async (t) => {

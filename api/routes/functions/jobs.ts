@@ -75,10 +75,20 @@ const jobsOf = (given: Body, bodyText: string): EnqueueOrder['jobs'] => {
 
 const privileged = ['jobs', 'payloads', 'priority', 'concurrency_key', 'concurrency', 'retry'] as const;
 
-/** Others than the project itself could make much work of one call, or go before its own jobs. */
+const maxModestDelayMs = 3_600_000;
+
+const isLate = ({ delay_ms: delayMs = 0, run_at: runAt }: Body): boolean =>
+  delayMs > maxModestDelayMs || (runAt !== undefined && Date.parse(runAt) > Date.now() + maxModestDelayMs);
+
+/**
+ * Others than the project itself could make much work of one call, go before its own jobs, or take all places of waiting
+ * jobs for a year.
+ */
 const requireModest = (given: Body): void => {
   const field = privileged.find((name) => given[name] !== undefined);
   if (field !== undefined) throw new ServiceError('forbidden', `Only a secret key may use ${field}.`);
+  if (isLate(given))
+    throw new ServiceError('forbidden', 'Only a secret key may have a job wait for more than an hour.');
 };
 
 const enqueueWith = async (

@@ -4,16 +4,19 @@ import { type LogFilter, searchLogs } from '#domain/functions/log-search.ts';
 import { type JobEndLine, levelOfEnd, listJobEnds } from '#domain/jobs/ends.ts';
 import { type ListedDelivery, listProjectDeliveries } from '#domain/webhooks/deliveries.ts';
 import { type DeliveryStatus, deliveryStatuses } from '#domain/webhooks/store.ts';
-import { createConcurrencyLimit } from '#lib/concurrency-limit.ts';
+import { type LineFilter, searchLines } from '#domain/logs/search.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { createSearchLimit } from '#lib/search-limit.ts';
+import { type LineSource, lineSources } from '#queues/signals.ts';
 import { levelBits } from '#domain/functions/run-report.ts';
 import type { LogLevel, LogLine } from '#domain/jobs/logs.ts';
-import { projectLogEvents } from '#api/streams/project-logs.ts';
+import { lineFeed, projectLogEvents, runFeed } from '#api/streams/project-logs.ts';
+import { type ShownLine, logLine, logSources, ofNoRun, shownLine } from '#api/shapes/log-lines.ts';
 import { eventStreamHeaders } from '#api/streams/sse.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
-import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, namedObject, text, wholeNumber } from '../../fields.ts';
+import { type Endpoint, type RawReply, endpoint } from '../../endpoint.ts';
+import { id, text, wholeNumber } from '../../fields.ts';
 
 const levelNames = Object.keys(levelBits) as LogLevel[];
 
@@ -23,7 +26,14 @@ const levels = z
   .pipe(z.array(z.enum(levelNames)))
   .describe('One or several with commas between them: debug, info, warn, error.');
 
-const sources = ['function', 'job', 'webhook'] as const;
+const sources = z
+  .string()
+  .default('function')
+  .transform((names) => names.split(','))
+  .pipe(z.array(z.enum(logSources)))
+  .describe(
+    'function: what functions log. job: how jobs ended. webhook: how deliveries went. One or several with commas between them: mail, auth (sign-ins), data, storage, ai, api (other requests): requests that failed, mails, and calls of models.',
+  );
 
 const query = z.object({
   q: text(200, 1).optional().describe('A text in the message or the fields, without regard to case.'),
@@ -34,28 +44,10 @@ const query = z.object({
     .describe('The id or the slug of a function.'),
   level: levels.optional(),
   since: z.iso.datetime({ offset: true }).optional(),
-  source: z
-    .enum(sources)
-    .default('function')
-    .describe('What functions log, how jobs ended, or how deliveries of webhooks went.'),
+  source: sources,
   request_id: text(64, 1).optional().describe('Of the request that led to it; deliveries have none.'),
   cursor: z.string().max(200).optional().describe('`next` of the page before.'),
   limit: wholeNumber(100, 1, 1000),
-});
-
-const line = namedObject('LogLine', {
-  ts: z.string(),
-  level: z.string(),
-  source: z.enum(sources),
-  message: z.string(),
-  fields: z.record(z.string(), z.unknown()).nullable(),
-  function_id: id.nullable(),
-  invocation_id: id.nullable(),
-  line: z.int().nullable().describe('Its place among the lines of its run, from 1 on.'),
-  job_id: id.optional().describe('Of an end of a job.'),
-  webhook_id: id.optional(),
-  delivery_id: id.optional(),
-  request_id: z.string().nullable().describe('Null when the job of the run is not kept any more, and in live lines.'),
 });
 
 const isId = (name: string): boolean => z.uuid().safeParse(name).success;
@@ -65,22 +57,14 @@ const badCursor = (): ServiceError =>
     details: [{ path: 'cursor', message: 'must be the `next` of an earlier page' }],
   });
 
-type ShownLine = z.output<typeof line>;
-
-const ofNothing = {
-  function_id: null,
-  invocation_id: null,
-  line: null,
-} as const;
-
 const shownWith = ({ fields }: LogLine) => ({
-  ...ofNothing,
+  ...ofNoRun,
   source: 'function' as const,
   fields: fields === undefined ? null : { ...fields },
 });
 
 const shownEnd = (end: JobEndLine): ShownLine => ({
-  ...ofNothing,
+  ...ofNoRun,
   ts: end.finished_at.toISOString(),
   level: levelOfEnd(end.status),
   source: 'job',
@@ -99,7 +83,7 @@ const deliveryLevels = {
 } as const satisfies Record<DeliveryStatus, LogLevel>;
 
 const shownDelivery = (row: ListedDelivery): ShownLine => ({
-  ...ofNothing,
+  ...ofNoRun,
   ts: row.created_at.toISOString(),
   level: deliveryLevels[row.status],
   source: 'webhook',
@@ -138,24 +122,59 @@ const deliveriesOf = async (given: Given, { deps, project }: Call<InProject>): P
   return { logs: deliveries.map(shownDelivery), next };
 };
 
-const maxSearches = 2;
-const withSearch = createConcurrencyLimit(
-  maxSearches,
-  () =>
-    new ServiceError('rate_limited', `Only ${maxSearches} searches of a project's jobs or deliveries run at a time.`, {
-      headers: { 'Retry-After': '2' },
-    }),
-);
+const searches = {
+  job: createSearchLimit("a project's ends of jobs"),
+  webhook: createSearchLimit("a project's deliveries"),
+  lines: createSearchLimit("a project's lines of other sources"),
+} as const;
 
 const invalidSource = (message: string): ServiceError =>
   new ServiceError('validation_failed', 'The query is not valid.', { details: [{ path: 'source', message }] });
 
-/** Lines of other sources than functions are made of the rows of jobs and deliveries; they are not followed. */
-const otherLines = (given: Given, call: Call<InProject>): Promise<FoundLines> => {
-  if (call.wantsEvents) throw invalidSource('must be function: only what functions log is followed live');
-  if (given.function !== undefined) throw invalidSource('must be function beside the name of a function');
-  const read = given.source === 'job' ? endsOfJobs : deliveriesOf;
-  return withSearch(`${call.project.id} ${given.source}`, () => read(given, call));
+/** The filter of lines that are made of rows. */
+const lineFilterOf = (
+  { q, level, since, request_id: requestId }: Given,
+  wanted: readonly LineSource[],
+): LineFilter => ({
+  sources: wanted,
+  text: q,
+  levels: level,
+  since: timeOf(since),
+  requestId,
+});
+
+const rowLines = async (given: Given, { db, project }: Call<InProject>, filter: LineFilter): Promise<FoundLines> => {
+  const { cursor, limit } = given;
+  if (cursor !== undefined && !isId(cursor)) throw badCursor();
+  const { lines, next } = await searchLines(db, project.id, { ...filter, before: cursor, limit });
+  return { logs: lines.map(shownLine), next };
+};
+
+const isLineSource = (source: string): source is LineSource => (lineSources as readonly string[]).includes(source);
+
+/**
+ * The wanted lines: those of functions, ends of jobs, deliveries, or lines of one or several other sources.
+ * @throws {ServiceError} `validation_failed` for sources that are not read together
+ */
+const wantedOf = ({ source: names, function: name }: Given): 'function' | 'job' | 'webhook' | readonly LineSource[] => {
+  const others = names.filter(isLineSource);
+  const [first = 'function'] = names;
+  if (others.length < names.length && names.length > 1)
+    throw invalidSource('function, job and webhook are each asked for alone');
+  if (name !== undefined && first !== 'function') throw invalidSource('must be function beside the name of a function');
+  return isLineSource(first) ? others : first;
+};
+
+/** Pages of other sources than functions. */
+const otherLines = (
+  given: Given,
+  call: Call<InProject>,
+  wanted: 'job' | 'webhook' | readonly LineSource[],
+): Promise<FoundLines> => {
+  const { id } = call.project;
+  if (wanted === 'job') return searches.job(id, () => endsOfJobs(given, call));
+  if (wanted === 'webhook') return searches.webhook(id, () => deliveriesOf(given, call));
+  return searches.lines(id, () => rowLines(given, call, lineFilterOf(given, wanted)));
 };
 
 /** @throws {ServiceError} `not_found` for a slug of no function; the logs of one that was deleted are found by its id */
@@ -170,39 +189,46 @@ const filterOf = async (
   requestId,
 });
 
+/** @throws {ServiceError} `validation_failed` for sources that are not followed */
+const follow = async (given: Given, call: Call<InProject>, wanted: ReturnType<typeof wantedOf>): Promise<RawReply> => {
+  if (wanted === 'job' || wanted === 'webhook') throw invalidSource('job and webhook are not followed live');
+  const { deps, project, user, signInId, setHeader, http } = call;
+  const feed =
+    wanted === 'function'
+      ? runFeed(project.id, await filterOf(given, call))
+      : lineFeed(project.id, lineFilterOf(given, wanted));
+  const who = { projectId: project.id, userId: user.id, signInId };
+  const request = { feed, since: timeOf(given.since), lastEventId: http.headers['last-event-id'] };
+  const events = await projectLogEvents(deps, who, request);
+  for (const [name, value] of Object.entries(eventStreamHeaders)) setHeader(name, value);
+  return events;
+};
+
 /** The logs of a project (contract, sections 12 and 13). */
 export const logEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',
     path: '/projects/{project_id}/logs',
     area: 'functions',
-    summary: 'Search what functions log, the latest run first; live with Accept: text/event-stream',
+    summary: 'Search the log of the project, the latest lines first; live with Accept: text/event-stream',
     access: inProject('viewer'),
     params: z.object({ project_id: id }),
     query,
     response: z.object({
-      logs: z.array(line),
+      logs: z.array(logLine),
       next: z
         .string()
         .nullable()
         .describe('For `cursor`; null at the end. A search of 2 s ends before it, perhaps with no line.'),
     }),
     handle: async ({ query: given }, call) => {
-      const { db, deps, project, user, signInId, wantsEvents, setHeader, http } = call;
-      if (given.source !== 'function') return otherLines(given, call);
+      const wanted = wantedOf(given);
+      if (call.wantsEvents) return follow(given, call, wanted);
+      if (wanted !== 'function') return otherLines(given, call, wanted);
       const filter = await filterOf(given, call);
-      if (!wantsEvents) {
-        const { logs, next } = await searchLogs(db, project.id, {
-          ...filter,
-          cursor: given.cursor,
-          limit: given.limit,
-        });
-        return { logs: logs.map((found) => ({ ...shownWith(found), ...found, fields: found.fields ?? null })), next };
-      }
-      const who = { projectId: project.id, userId: user.id, signInId };
-      const events = await projectLogEvents(deps, who, { filter, lastEventId: http.headers['last-event-id'] });
-      for (const [name, value] of Object.entries(eventStreamHeaders)) setHeader(name, value);
-      return events;
+      const { cursor, limit } = given;
+      const { logs, next } = await searchLogs(call.db, call.project.id, { ...filter, cursor, limit });
+      return { logs: logs.map((found) => ({ ...shownWith(found), ...found, fields: found.fields ?? null })), next };
     },
   }),
 ];

@@ -25,7 +25,7 @@ const trouble = z.object({
   severity: z.enum(['bad', 'warn']),
   title: z.string(),
   detail: z.string(),
-  view: z.string().describe('Where the page shows more, behind its `#/`.'),
+  view: z.string().describe('Where the page shows more: its address below `/ops/`.'),
 });
 
 type Troubles = () => Promise<readonly Trouble[]>;

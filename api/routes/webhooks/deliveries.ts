@@ -16,8 +16,7 @@ import { dataUrlOf } from '#domain/webhooks/message.ts';
 import { pump } from '#domain/webhooks/scheduler.ts';
 import type { EventRow } from '#domain/webhooks/store.ts';
 import { getWebhook } from '#domain/webhooks/webhooks.ts';
-import { createConcurrencyLimit } from '#lib/concurrency-limit.ts';
-import { ServiceError } from '#lib/errors.ts';
+import { createSearchLimit } from '#lib/search-limit.ts';
 import { actingAs } from '#domain/audit/actor.ts';
 import { webhookDeliver } from '#queues/webhook-deliver.ts';
 import { type InProject, inProject } from '../../access.ts';
@@ -39,14 +38,7 @@ const dataUrlIn =
     dataUrlOf({ sealer: deps.projects.sealer(project), baseUrl }, { eventId: event.id, webhookId });
 
 /** A list looks at the latest deliveries of every webhook, of which a project may have thousands. */
-const maxSearches = 2;
-const withSearch = createConcurrencyLimit(
-  maxSearches,
-  () =>
-    new ServiceError('rate_limited', `Only ${maxSearches} lists of a project's deliveries are made at a time.`, {
-      headers: { 'Retry-After': '1' },
-    }),
-);
+const withSearch = createSearchLimit("a project's deliveries");
 
 const listEndpoint = endpoint({
   method: 'get',
