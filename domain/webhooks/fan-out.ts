@@ -36,6 +36,8 @@ const maxEvents = 200;
  */
 const maxDeliveries = 250;
 const maxProjects = 100;
+/** A pass compares the events that it takes with all steps that wait in their projects: so many count as a webhook. */
+const stepsPerWebhook = 40;
 
 // Projects with waiting events are found one by one in their index, however many events each has: one that has a
 // million holds up no other.
@@ -48,8 +50,8 @@ const foundSql = `found as (
   )`;
 const isMeant = '(project_id = any ($2::uuid[])) = $3::boolean';
 
-// A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
-// makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left
+// A project's share of a pass gets smaller with its webhooks and with the steps that wait for its events, and is half of
+// it at most, or what one event makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left
 // to them; a throttle that somebody holds is not waited for: other projects' events would wait, too. Ids are given as
 // arrays: joined, the larger table would be walked through whenever there might be many. Data are parsed once for all
 // filters, and only where there is one; what cannot be parsed passes.
@@ -57,7 +59,11 @@ const fanOutSql = `
   with recursive ${foundSql}, turns as materialized (
     select project_id from found where project_id is not null and ${isMeant} limit ${maxProjects}
   ), sized as (
-    select t.project_id, webhooks_up_to(t.project_id, ${maxDeliveries}) as hooks from turns t
+    select t.project_id, greatest(webhooks_up_to(t.project_id, ${maxDeliveries}), (
+        select count(*) from (
+          select from job_steps s where s.project_id = t.project_id and s.status = 'waiting' and s.event is not null
+          limit ${maxDeliveries * stepsPerWebhook}) waiting) / ${stepsPerWebhook}) as hooks
+    from turns t
   ), shares as (
     select project_id, greatest(1, hooks) as hooks, count(*) over () as projects,
       sum(part) over (order by project_id) - part as before

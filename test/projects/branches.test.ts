@@ -1,6 +1,6 @@
 import test from 'ava';
 import { deleteExpiredBranches } from '#domain/projects/store.ts';
-import { fillBranch } from '#domain/database/branch.ts';
+import { afterRows, fillBranch } from '#domain/database/branch.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { findProject } from '#domain/projects/store.ts';
 import type { TestProject, TestUser } from '#test/support/client.ts';
@@ -111,12 +111,66 @@ test('with rows it has them exactly, its sequences go on, and references to user
   );
 });
 
+test('references to users hold for the rows that come, and a long text is read through once', (t) => {
+  const key = 'alter table a add constraint k FOREIGN KEY (u) REFERENCES auth.users(id)';
+  const others = [
+    'alter table a add constraint k FOREIGN KEY (u) REFERENCES other(id)',
+    "comment on table a is ' foreign key references auth.users'",
+    `alter table a add check (a <> '${' foreign key '.repeat(1_000_000)}')`,
+    `${key} NOT VALID`,
+  ];
+  t.is(afterRows({ after: [key, ...others] }), [`${key} not valid`, ...others].map((sql) => `${sql};`).join('\n\n'));
+});
+
 test('rows that a policy hides from the owner, too, make no branch of a part of them', async (t) => {
   const project = await open();
   await script(project, 'alter table guests force row level security');
   const made = await branch(project, { name: 'hidden', with_rows: true });
   t.is(made.status, 500);
   t.is(made.body.code, 'provision_failed');
+  const failedId = made.body.details.project_id;
+  t.is((await branch(project, { name: 'hidden', with_rows: true })).status, 409, 'it is there until it is deleted');
+  t.is((await platform().client.call('DELETE', at(project, `/${failedId}`), { token: user.token })).status, 204);
+  await script(project, 'alter table guests no force row level security');
+  t.is((await branch(project, { name: 'hidden', with_rows: true })).status, 201, 'its name can be used again');
+});
+
+test('databases that are too large come without rows, which is said before a copy begins', async (t) => {
+  const project = await platform().client.createProject(user, { plan: 'pro' });
+  await script(
+    project,
+    `create table large (b bytea); alter table large alter b set storage external;
+     insert into large select decode(repeat('ab', 1000000), 'hex') from generate_series(1, 110)`,
+  );
+  const refused = await branch(project, { name: 'large', with_rows: true });
+  t.deepEqual([refused.status, refused.body.code, refused.body.details.limit], [413, 'payload_too_large', 104_857_600]);
+  t.true(refused.body.details.value > 110_000_000);
+  const { branches } = (await platform().client.call('GET', at(project), { token: user.token })).body;
+  t.deepEqual(branches, []);
+  const made = await branch(project, { name: 'large' });
+  t.is(made.status, 201, made.text);
+  t.deepEqual(await query(made.body, 'select count(*)::int as n from large'), [{ n: 0 }]);
+});
+
+test('rows that the server has compressed are copied a few at a time, and larger ones than that are refused', async (t) => {
+  const project = await platform().client.createProject(user, { plan: 'pro' });
+  await script(
+    project,
+    `create table notes (text text);
+     create function hidden(notes) returns text language sql immutable as $$ select '' $$;
+     create cast (notes as text) with function hidden(notes);
+     insert into notes select repeat(i::text, 3000000) from generate_series(1, 9) i`,
+  );
+  const lengths = 'select sum(length(text))::int as n, count(distinct left(text, 1))::int as kinds from notes';
+  const made = await branch(project, { name: 'few', with_rows: true });
+  t.is(made.status, 201, made.text);
+  t.deepEqual(await query(made.body, lengths), [{ n: 27_000_000, kinds: 9 }]);
+  await script(project, `insert into notes values (repeat('x', 40000000))`);
+  const refused = await branch(project, { name: 'one', with_rows: true });
+  t.deepEqual([refused.status, refused.body.code], [500, 'provision_failed']);
+  t.regex(refused.body.message, /A row of public\.notes has more than 32 MB as text/);
+  const { branches } = (await platform().client.call('GET', at(project), { token: user.token })).body;
+  t.is(branches.find(({ name }: { name: string }) => name === 'one').status, 'failed');
 });
 
 test('a branch that a process left half-way is filled again, and a whole one is not touched', async (t) => {
@@ -135,6 +189,19 @@ test('a branch that a process left half-way is filled again, and a whole one is 
   );
   await fillBranch({ db, projects }, row);
   t.is(await schemaOf(body), await schemaOf(project));
+});
+
+test('a branch that has migrations and no table is not filled twice', async (t) => {
+  const { client } = platform();
+  const { db, projects } = opened;
+  const project = await client.createProject(user, { plan: 'pro' });
+  const migrations = [{ name: '1_none', sql: 'select 1' }];
+  await client.call('POST', `/projects/${project.id}/db/migrations`, { token: user.token, body: { migrations } });
+  const { body } = await branch(project, { name: 'migrations' });
+  const row = await findProject(db, body.id);
+  if (row === undefined) throw new Error('the branch has no row');
+  await t.notThrowsAsync(fillBranch({ db, projects }, row));
+  t.deepEqual(await query(body, 'select name from plinth_migrations.applied'), [{ name: '1_none' }]);
 });
 
 test('a branch goes at its time, with its project, or when it is deleted', async (t) => {

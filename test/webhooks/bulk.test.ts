@@ -31,6 +31,21 @@ test('a flood is over a second after its last events, however many there were', 
   t.deepEqual(watch.projects(), []);
 });
 
+test('comparing events with steps that wait counts, and is not forgotten as soon', (t) => {
+  const { watch, pass } = scene();
+  watch.note({ waits: 1, quiet: 1 }, { waits: 100_000, quiet: 100 });
+  t.deepEqual(watch.projects(), ['waits']);
+  // Each 20 comparisons are an event: 4,601 are to be made good.
+  watch.note({ waits: 1 });
+  pass(22_000);
+  t.deepEqual(watch.projects(), ['waits'], 'its next event shortens nothing');
+  pass(1100);
+  t.deepEqual(watch.projects(), []);
+  watch.note({ waits: 1 }, { waits: 1_000_000_000 });
+  pass(30_100);
+  t.deepEqual(watch.projects(), [], 'half a minute at most');
+});
+
 test('events that come slower than the allowance grows never use it up', (t) => {
   const { watch, pass } = scene();
   for (let n = 0; n < 1000; n += 1) {

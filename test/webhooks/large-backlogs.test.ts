@@ -47,6 +47,31 @@ test.serial('a pass concerns the projects that it is told of, or all others', as
   t.false(await isEventWaiting(db));
 });
 
+/** So many runs that sleep until an event comes. */
+const addSleepers = (projectId: string, count: number) =>
+  platform().db.query(
+    `with made as (
+       insert into jobs (id, project_id, type, status, data, max_attempts, request_id, has_steps, step_wait, next_run_at)
+       select uuid_v7(), $1, 'test.asleep', 'waiting', '{}', 1, 'asleep', true, 'event', 'infinity'
+       from generate_series(1, $2::int) returning id, project_id)
+     insert into job_steps (job_id, name, kind, status, started_at, due_at, project_id, event)
+     select id, 'go', 'event', 'waiting', now(), 'infinity', project_id, 'auth.signup' from made`,
+    [projectId, count],
+  );
+
+test.serial('the more steps wait for events of a project, the fewer of its events a pass takes', async (t) => {
+  const { db } = platform();
+  const [many, few] = [await subscribed(), await subscribed()];
+  await addSleepers(many, 10_000);
+  await addSleepers(few, 100);
+  for (const id of [many, few]) await emitMany(id, 50);
+  t.like(await fanOut(db, null, { only: [few] }), { events: 50 });
+  t.like(await fanOut(db, null, { only: [many] }), { events: 1 });
+  t.is(await waiting(many), 49);
+  await db.query('delete from jobs where project_id = any ($1::uuid[])', [[many, few]]);
+  while ((await fanOut(db)).events > 0);
+});
+
 /** Counts the events that passes over this connection had. */
 const counted = (db: ControlDb) => {
   let events = 0;
