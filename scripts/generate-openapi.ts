@@ -2,15 +2,16 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { endpoints } from '#api/endpoints.ts';
 import { openapiOf } from '#api/docs/openapi.ts';
-import { type ApiDocument, webRoles, webTypes } from './web-types.ts';
+import { type ApiDocument, managed, webRoles, webTypes } from './web-types.ts';
 
 const text = `${JSON.stringify(openapiOf(endpoints), null, 2)}\n`;
 const document = JSON.parse(text) as ApiDocument;
 const files = {
   'docs/openapi.json': text,
-  'web/dashboard/client/types.ts': webTypes(document, false),
+  'web/dashboard/client/types.ts': webTypes(document, { paths: managed, exportsSchemas: false }),
+  'web/ops/client/types.ts': webTypes(document, { paths: /^\/ops\//, exportsSchemas: true }),
   'web/dashboard/client/roles.ts': webRoles(document),
-  'cli/types.ts': webTypes(document, true),
+  'cli/types.ts': webTypes(document, { paths: managed, exportsSchemas: true }),
 };
 
 for (const [name, content] of Object.entries(files)) {

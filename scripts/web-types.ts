@@ -1,5 +1,5 @@
 /*
- * Makes web/dashboard/client/types.ts and cli/types.ts: the requests and answers of the operations of an OpenAPI document, as TypeScript.
+ * Makes web/{dashboard,ops}/client/types.ts and cli/types.ts: the requests and answers of the operations of an OpenAPI document, as TypeScript.
  * The generators in the registry need the compiler's programming interface of TypeScript 5; the project has TypeScript 7,
  * and JSON Schema as zod writes it is few kinds of schema.
  */
@@ -108,11 +108,11 @@ export interface ApiDocument {
 }
 
 /** The dashboard may call these: a cookie opens management endpoints only. */
-const managed = /^\/(?:projects|team|auth|dashboard)(?:\/|$)/;
+export const managed = /^\/(?:projects|team|auth|dashboard)(?:\/|$)/;
 
-const operationsOf = (document: ApiDocument): string[] =>
+const operationsOf = (document: ApiDocument, paths: RegExp): string[] =>
   Object.entries(document.paths)
-    .filter(([at]) => managed.test(at))
+    .filter(([at]) => paths.test(at))
     .flatMap(([at, operations]) =>
       methods.flatMap((method) => {
         const operation = operations[method];
@@ -140,9 +140,16 @@ const neededSchemas = (document: ApiDocument, operations: string): string[] => {
     .map(([name, type]) => `  ${JSON.stringify(name)}: ${type};`);
 };
 
-/** The text of the file with the types. @param exportsSchemas whether other files name schemas, too */
-export const webTypes = (document: ApiDocument, exportsSchemas: boolean): string => {
-  const operations = operationsOf(document).join('\n');
+interface TypeOptions {
+  /** The addresses whose operations are wanted. */
+  readonly paths: RegExp;
+  /** Whether other files name schemas, too. */
+  readonly exportsSchemas: boolean;
+}
+
+/** The text of the file with the types. */
+export const webTypes = (document: ApiDocument, { paths, exportsSchemas }: TypeOptions): string => {
+  const operations = operationsOf(document, paths).join('\n');
   const schemas = neededSchemas(document, operations).join('\n');
   return [
     '// Made from docs/openapi.json by `npm run openapi`.',

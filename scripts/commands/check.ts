@@ -48,15 +48,15 @@ const typesPart = (root: string): Part => {
   return { name: 'types', program: [bin('tsc'), '--noEmit', '--incremental', '--tsBuildInfoFile', buildInfo] };
 };
 
-/** The dashboard runs in browsers, which have other globals. */
-const dashboardTypesPart: Part = {
-  name: 'types of the dashboard',
-  program: [bin('tsc'), '--noEmit', '--project', 'web/dashboard'],
+/** The pages run in browsers, which have other globals. */
+const webTypesPart: Part = {
+  name: 'types of the pages',
+  program: [bin('tsc'), '--noEmit', '--project', 'web'],
 };
 
 const parts = (root: string, lint: readonly string[] | null): Part[] => [
   typesPart(root),
-  dashboardTypesPart,
+  webTypesPart,
   ...lintPart(lint),
   { name: 'format', program: [bin('oxfmt'), '--check', '.'] },
   // Files, exports and dependencies that nothing uses.

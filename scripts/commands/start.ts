@@ -14,7 +14,7 @@ import {
   startProcesses,
 } from '../platform.ts';
 import { requireUsableSettings } from '../check-settings.ts';
-import { buildDashboard, dashboardFolder, removeOtherBuilds } from '../dashboard-build.ts';
+import { buildWeb, removeOtherBuilds, webBuildFolder } from '../web-build.ts';
 import { type Settings, readSettings } from '../settings.ts';
 import { type Surroundings, withStack } from '../with-stack.ts';
 import type { Command } from './command.ts';
@@ -62,13 +62,15 @@ const provideVectorInBackground = async (site: Site, { postgres }: Servers): Pro
   if (!site.signal.aborted) site.narrator.print(line);
 };
 
-/** Never waited for: until it is there, its address says that it is being built. */
+/** Never waited for: until the pages are there, their addresses say that they are being built. */
 const buildInBackground = async ({ root, narrator }: Site, folder: string): Promise<void> => {
   try {
-    await buildDashboard(root, folder, { quality: 9 });
+    await buildWeb(root, folder, { quality: 9 });
     removeOtherBuilds(folder);
   } catch (error) {
-    narrator.print(`the dashboard could not be built: ${error instanceof Error ? error.message : String(error)}`);
+    narrator.print(
+      `the dashboard and the operators' page could not be built: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
 };
 
@@ -76,11 +78,11 @@ const run = async (settings: Settings, { site, stack, lock }: Surroundings): Pro
   const { narrator } = site;
   // A port that was asked for and is taken is the cheapest thing to learn: before anything is made or fetched.
   if (settings.port !== null) await choosePort(settings.port, narrator.print);
-  const dashboard = dashboardFolder(site.root, site.dataDir);
-  const built = buildInBackground(site, dashboard);
+  const pages = webBuildFolder(site.root, site.dataDir);
+  const built = buildInBackground(site, pages);
   const servers = await provideServers({ settings, site, stack });
   const secrets = platformSecrets(settings, site.dataDir);
-  const env = { PLINTH_DASHBOARD_DIR: dashboard, ...processEnvironment(servers, secrets, site), ...quiet() };
+  const env = { PLINTH_DASHBOARD_DIR: pages, ...processEnvironment(servers, secrets, site), ...quiet() };
   const { workers, drainMs } = settings;
   const chooseOne = (): Promise<number> => choosePort(settings.port, narrator.print);
   const port = await startProcesses({ site, stack }, { choosePort: chooseOne, workers, drainMs, env });

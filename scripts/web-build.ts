@@ -6,27 +6,31 @@ import { brotliCompress, constants, gzip } from 'node:zlib';
 import { build } from 'esbuild';
 
 /*
- * The dashboard is built where it is started, and nothing that is built is committed: 0.3 s for the bundle and 0.5 s for
- * the compression, beside the start of the databases. The image builds it once (`npm run build`).
+ * The dashboard and the operators' page are built where they are started, and nothing that is built is committed: 0.3 s
+ * for the bundles and 0.7 s for the compression, beside the start of the databases. The image builds them once
+ * (`npm run build`).
  */
 
-const sources = 'web/dashboard';
+/**
+ * Each page is bundled by itself: chunks that both shared would make the shell of each larger, and hardly anybody opens
+ * both.
+ */
+const entries = { dashboard: 'web/dashboard/main.tsx', ops: 'web/ops/main.tsx' } as const;
 
-/** The files of a build, as the API serves them (api/dashboard/pages.ts). */
-interface DashboardManifest {
-  readonly script: string;
-  readonly style: string;
-}
+/** The first files of each page, as the API serves them (api/web/build.ts). */
+type WebManifest = Readonly<Record<string, { readonly script: string; readonly style: string }>>;
+
+const prefix = 'web-';
 
 /** Where a build of these sources lies: its name follows from all that goes into it. */
-export const dashboardFolder = (root: string, dataDir: string): string => {
+export const webBuildFolder = (root: string, dataDir: string): string => {
   const hash = createHash('sha256');
-  for (const file of globSync([`${sources}/**/*`, 'web/theme.css'], { cwd: root }).toSorted()) {
+  for (const file of globSync(['web/{dashboard,ops}/**/*', 'web/theme.css'], { cwd: root }).toSorted()) {
     if (!statSync(path.join(root, file)).isFile()) continue;
     hash.update(`${file}\0`).update(readFileSync(path.join(root, file)));
   }
   hash.update(readFileSync(path.join(root, 'package-lock.json')));
-  return path.join(dataDir, `dashboard-${hash.digest('hex').slice(0, 12)}`);
+  return path.join(dataDir, `${prefix}${hash.digest('hex').slice(0, 12)}`);
 };
 
 const compressible = /\.(?:js|css|svg)$/;
@@ -45,10 +49,10 @@ const compressAll = async (folder: string, quality: number): Promise<void> => {
   );
 };
 
-const bundle = async (root: string, folder: string): Promise<DashboardManifest> => {
+const bundle = async (root: string, folder: string, entry: string): Promise<WebManifest[string]> => {
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: [`${sources}/main.tsx`],
+    entryPoints: [entry],
     outdir: folder,
     bundle: true,
     splitting: true,
@@ -64,10 +68,17 @@ const bundle = async (root: string, folder: string): Promise<DashboardManifest> 
     define: { 'process.env.NODE_ENV': '"production"' },
   });
   const [script, { cssBundle } = {}] =
-    Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === `${sources}/main.tsx`) ?? [];
-  if (script === undefined || cssBundle === undefined) throw new Error('The build of the dashboard has no entry.');
+    Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === entry) ?? [];
+  if (script === undefined || cssBundle === undefined) throw new Error(`The build of ${entry} is incomplete.`);
   return { script: path.basename(script), style: path.basename(cssBundle) };
 };
+
+const bundleAll = async (root: string, folder: string): Promise<WebManifest> =>
+  Object.fromEntries(
+    await Promise.all(
+      Object.entries(entries).map(async ([name, entry]) => [name, await bundle(root, folder, entry)] as const),
+    ),
+  );
 
 const isBuilt = (folder: string): boolean =>
   statSync(path.join(folder, 'manifest.json'), { throwIfNoEntry: false }) !== undefined;
@@ -77,12 +88,12 @@ interface BuildOptions {
   readonly quality: number;
 }
 
-/** Builds the dashboard into that folder, whole or not at all; nothing is done where it is. */
-export const buildDashboard = async (root: string, folder: string, { quality }: BuildOptions): Promise<void> => {
+/** Builds both pages into that folder, whole or not at all; nothing is done where they are. */
+export const buildWeb = async (root: string, folder: string, { quality }: BuildOptions): Promise<void> => {
   if (isBuilt(folder)) return;
   const draft = mkdtempSync(`${folder}-draft-`);
   try {
-    const manifest = await bundle(root, draft);
+    const manifest = await bundleAll(root, draft);
     await compressAll(draft, quality);
     writeFileSync(path.join(draft, 'manifest.json'), JSON.stringify(manifest));
     rmSync(folder, { recursive: true, force: true });
@@ -94,10 +105,10 @@ export const buildDashboard = async (root: string, folder: string, { quality }: 
   }
 };
 
-/** Deletes builds of earlier sources. */
+/** Deletes builds of earlier sources; those of earlier versions were called `dashboard-`. */
 export const removeOtherBuilds = (folder: string): void => {
   for (const name of readdirSync(path.dirname(folder))) {
-    const isOther = name.startsWith('dashboard-') && name !== path.basename(folder);
+    const isOther = /^(?:web|dashboard)-/.test(name) && name !== path.basename(folder);
     if (isOther) rmSync(path.join(path.dirname(folder), name), { recursive: true, force: true });
   }
 };
