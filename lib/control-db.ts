@@ -1,4 +1,5 @@
 import { Client, type ClientConfig, DatabaseError, Pool, type PoolClient, type QueryResultRow, types } from 'pg';
+import { connectTimes } from './connect-times.ts';
 import { giveUpAfter } from './lag-aware-timer.ts';
 import type { Log } from './log.ts';
 import { lowerPriority } from './postgres/lower-priority.ts';
@@ -59,7 +60,7 @@ const beginWith = (client: PoolClient, settings: Readonly<Record<string, string>
   return ['begin', ...statements].join('; ');
 };
 
-/** A server that is down is reported at once, and later while this process itself lags. */
+/** A server that is down is reported at once, and later while this process itself lags or connections are slow. */
 const connectWithinMs = 1800;
 /**
  * The time that a queued statement waits, as long as a caller would: more than a busy server takes to work through
@@ -72,8 +73,13 @@ class QuickClient extends Client {
   constructor(config?: ClientConfig) {
     super({ ...config, connectionTimeoutMillis: 0 });
     const { stream } = this.connection;
-    const cancel = giveUpAfter(connectWithinMs, () => stream.destroy(new Error('timeout expired')));
-    this.once('connect', cancel);
+    const began = performance.now();
+    const giveUp = (): void => void stream.destroy(new Error('timeout expired'));
+    const cancel = giveUpAfter(connectTimes.patience(connectWithinMs), giveUp);
+    this.once('connect', () => {
+      cancel();
+      connectTimes.note(performance.now() - began);
+    });
     stream.once('close', cancel);
   }
 }

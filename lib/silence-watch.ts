@@ -1,19 +1,24 @@
 import { Client } from 'pg';
+import { connectTimes } from './connect-times.ts';
 import { loopLagged, watchLoop } from './loop-lag.ts';
 
 const patienceMs = 1000;
-/** The time that a probe may take. */
-export const probeMs = 700;
+const usualProbeMs = 700;
+/** The time that a probe may take: longer where connections are slow. */
+export const probeMs = (): number => connectTimes.patience(usualProbeMs);
 
 const probe = async (url: string): Promise<boolean> => {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: probeMs, query_timeout: probeMs });
+  const withinMs = probeMs();
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: withinMs, query_timeout: withinMs });
   const deadline = Promise.withResolvers<false>();
-  const timer = setTimeout(() => deadline.resolve(false), probeMs);
+  const timer = setTimeout(() => deadline.resolve(false), withinMs);
   // A connection that breaks is an answer of the query below.
   client.on('error', () => undefined);
+  const began = performance.now();
   const answers = client
     .connect()
     .then(() => client.query('select 1'))
+    .then(() => connectTimes.note(performance.now() - began))
     .then(
       () => true,
       // Refused because there are too many connections: it is there, and busy.
@@ -30,8 +35,8 @@ const probe = async (url: string): Promise<boolean> => {
 /**
  * Distinguishes a server that is gone silently (a network that swallows packets, a machine that hangs) from a slow
  * statement: after a second without an answer one new connection is tried, for all waiting statements. If that one is
- * not answered either, they fail, within 2 s of their start; otherwise, and while this process itself lags, they go on
- * waiting.
+ * not answered either, they fail, within 2 s of their start where connections are fast; otherwise, and while this
+ * process itself lags, they go on waiting.
  * @param of the address of a database, or another way to find out whether its server answers within {@link probeMs}
  */
 export const createSilenceWatch = (

@@ -113,7 +113,7 @@ const watchOf = (client: ClientBase): Watch => {
   const name = `${host}:${port}`;
   const present = watches.get(name);
   if (present !== undefined) return present;
-  const watch = createSilenceWatch(() => serverAnswers({ host, port }, probeMs));
+  const watch = createSilenceWatch(() => serverAnswers({ host, port }, probeMs()));
   watches.set(name, watch);
   return watch;
 };
