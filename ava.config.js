@@ -8,9 +8,7 @@ export default {
   require: ['./test/support/cheap-passwords.ts'],
   nodeArguments: ['--no-node-snapshot'],
   workerThreads: false,
-  // Each file holds its own database, Redis keys and sandboxed processes: two cores serve three files well, and one when
-  // others keep the cores busy. Four take 6 % less time, and then no connection is found within seconds now and then.
-  concurrency: slowness < 1.5 ? 3 : 1,
+  concurrency: Number(process.env.PLINTH_TEST_CONCURRENCY ?? 1),
   // Longer than the longest t.timeout(): ava forgets a limit that ends within a test's own longer one, and a run that
   // hangs would hang for ever.
   timeout: `${Math.round(330 * slowness)}s`,

@@ -71,8 +71,12 @@ test('a fire that is skipped, and a run that has not succeeded by its deadline, 
   await fireNow(skipped, '1 hour');
   t.like(await until(async () => (await missed(skipped))[0]), { name: 'x', status: 'skipped' });
 
-  const late = await cron.create(target, { deadline_ms: 1000 });
+  const deadlineNow = (id: string) =>
+    db.query('update schedule_runs set deadline_at = now() where schedule_id = $1', [id]);
+  const late = await cron.create(target, { deadline_ms: 3_600_000 });
   await fireNow(late, '0');
+  t.is((await cron.endOf(late)).run.status, 'failed');
+  await deadlineNow(late);
   t.like(await until(async () => (await missed(late))[0]), {
     status: 'failed',
     reason: 'it did not succeed by its deadline',
@@ -80,7 +84,7 @@ test('a fire that is skipped, and a run that has not succeeded by its deadline, 
   const good = await cron.create(await deploy('export const handler = () => 1;'), { deadline_ms: 3_600_000 });
   await fireNow(good, '0');
   t.is((await cron.endOf(good)).run.status, 'succeeded');
-  await db.query('update schedule_runs set deadline_at = now() where schedule_id = $1', [good]);
+  await deadlineNow(good);
   await until(async () => {
     const open = await db.query('select from schedule_runs where schedule_id = $1 and deadline_at is not null', [good]);
     return open.length === 0;

@@ -9,9 +9,9 @@ test('beside processes that keep every core busy a machine is measured as slower
     spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
   );
   t.teardown(() => busy.forEach((child) => child.kill('SIGKILL')));
-  const slowness = await until(() => {
+  const { times } = await until(() => {
     const measured = measureSlowness();
-    return measured > 1 && measured;
+    return measured.isBusy && measured;
   });
-  t.true(slowness <= 5, `${slowness}`);
+  t.true(times > 1 && times <= 8, `${times}`);
 });

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { causeOf } from './failed-requests.ts';
 
 export interface CallOptions {
   /** An access token, sent as Bearer. */
@@ -75,8 +76,8 @@ export interface Client {
 export const uniqueName = (prefix: string): string => `${prefix}_${randomBytes(5).toString('hex')}`;
 
 const expectStatus = (answer: Answer, status: number, what: string): Answer => {
-  if (answer.status !== status) throw new Error(`${what} answered ${answer.status}: ${answer.text}`);
-  return answer;
+  if (answer.status === status) return answer;
+  throw new Error(`${what} answered ${answer.status}: ${answer.text}${causeOf(answer.body?.request_id)}`);
 };
 
 export const createClient = (base: string): Client => {

@@ -14,6 +14,7 @@ import { startWorker } from '#workers/worker.ts';
 import { type Client, createClient } from './client.ts';
 import { createTestDatabase, dropProjectDatabases } from './databases.ts';
 import { optionalTestEnv, testEnv } from './env.ts';
+import { rememberFailure } from './failed-requests.ts';
 import { atEndOfSharing, canShare, createShared } from './shared-platforms.ts';
 
 export const opsToken = 'ops_test_token_0123456789';
@@ -63,7 +64,9 @@ export const memoryLog = (): { log: Log; text: () => string } => {
   const lines: string[] = [];
   const sink = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
-      lines.push(chunk.toString());
+      const line = chunk.toString();
+      lines.push(line);
+      rememberFailure(line);
       done();
     },
   });
