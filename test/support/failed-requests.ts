@@ -11,7 +11,7 @@ export const rememberFailure = (line: string): void => {
   if (lines.size > mostKept && oldest !== undefined) lines.delete(oldest);
 };
 
-/** What a platform of this process logged about a request that failed; empty where it logged nothing. */
+/** The line that a platform of this process logged about a failed request; empty where there is none. */
 export const causeOf = (requestId: string | undefined): string => {
   const line = requestId === undefined ? undefined : lines.get(requestId);
   return line === undefined ? '' : `\nthe platform logged: ${line}`;
