@@ -2,7 +2,7 @@ const rememberedMs = 60_000;
 /** A server that is there answers within four times of what the slowest connection of the last minute took. */
 const factor = 4;
 /** Less than the 8 s that a statement waits for a connection, so that a server that is down is reported as such. */
-const longestMs = 6000;
+const maxMs = 6000;
 
 interface Seen {
   readonly ms: number;
@@ -23,9 +23,9 @@ export const createConnectTimes = (now: () => number = () => performance.now()) 
       if (ms >= current().ms) slowest = { ms, at: now() };
     },
     /** The milliseconds that a new connection may take: `usualMs`, and up to 6 s where others are slow. */
-    patience: (usualMs: number): number => Math.max(usualMs, Math.min(longestMs, factor * current().ms)),
+    patience: (usualMs: number): number => Math.max(usualMs, Math.min(maxMs, factor * current().ms)),
   };
 };
 
-/** Of the connections to PostgreSQL that this process opens. */
+/** The times of the connections to PostgreSQL that this process opens. */
 export const connectTimes = createConnectTimes();

@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 
 const probeCpuMs = 150;
-const mostTimes = 8;
+const maxTimes = 8;
 
-/** What a machine of 2026 with two cores does, on which the whole suite takes 21 minutes. */
+/** The figures of a machine of 2026 with two cores, on which the whole suite takes 21 minutes. */
 const usual = { unitsPerMs: 70, msPerProcess: 1.6 };
 
 const sample = JSON.stringify(
@@ -53,5 +53,5 @@ export interface Slowness {
 export const measureSlowness = (): Slowness => {
   const { wallMs, cpuMs, units } = compute();
   const ratio = Math.max((usual.unitsPerMs * wallMs) / units, msPerProcess() / usual.msPerProcess);
-  return { times: Math.min(mostTimes, Math.max(1, Math.round(ratio * 10) / 10)), isBusy: wallMs / cpuMs > 1.5 };
+  return { times: Math.min(maxTimes, Math.max(1, Math.round(ratio * 10) / 10)), isBusy: wallMs / cpuMs > 1.5 };
 };

@@ -1,4 +1,4 @@
-const mostKept = 1000;
+const maxKept = 1000;
 const lines = new Map<string, string>();
 
 /** Keeps a line of the log that explains an answer of 500 and above, for {@link causeOf}. */
@@ -8,7 +8,7 @@ export const rememberFailure = (line: string): void => {
   if (id === undefined) return;
   lines.set(id, line);
   const [oldest] = lines.keys();
-  if (lines.size > mostKept && oldest !== undefined) lines.delete(oldest);
+  if (lines.size > maxKept && oldest !== undefined) lines.delete(oldest);
 };
 
 /** The line that a platform of this process logged about a failed request; empty where there is none. */
