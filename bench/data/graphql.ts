@@ -37,19 +37,19 @@ const planOf = (server: Server, requests: readonly LoadRequest[], key: string): 
 
 type Answer = (category: number) => Promise<string>;
 
-const textRow = async (pool: Pool, { text, params }: Sql): Promise<TextRow> => {
+const textRows = async (pool: Pool, { text, params }: Sql): Promise<readonly TextRow[]> => {
   const name = createHash('md5').update(text).digest('hex');
   const { rows } = await pool.query<(string | null)[]>({ name, text, values: [...params], rowMode: 'array' });
-  return rows[0] ?? [];
+  return rows;
 };
 
 /** The engine over a plain pool, without roles. */
 const ourAnswer = async (pool: Pool): Promise<Answer> => {
-  const schema = schemaOf(await textRow(pool, introspectionOf('public')));
+  const schema = schemaOf(await textRows(pool, introspectionOf('public')));
   const schemas = { get: () => Promise.resolve(schema), newer: () => Promise.resolve(null), changed: () => undefined };
   const data: DataDb = {
-    one: (_caller, _run, sql) => textRow(pool, sql),
-    rows: async (_caller, _run, sql) => [await textRow(pool, sql)],
+    one: async (_caller, _run, sql) => (await textRows(pool, sql))[0] ?? [],
+    rows: (_caller, _run, sql) => textRows(pool, sql),
     transaction: () => Promise.reject(new Error('nothing is written here')),
   };
   const graphql = createGraphql();

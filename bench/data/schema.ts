@@ -1,4 +1,5 @@
 import { Client } from 'pg';
+import { createGraphs } from '#domain/data-api/graphql/schema.ts';
 import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import { signUp } from '../client.ts';
 import { type Benchmark, digits, median, megabytes, ms, spread } from '../harness.ts';
@@ -35,7 +36,7 @@ export const introspect: Benchmark = {
       const { text, params } = introspectionOf('public');
       const { rows } = await client.query<(string | null)[]>({ text, values: [...params], rowMode: 'array' });
       const answered = performance.now();
-      const { size } = schemaOf(rows[0] ?? []).tables;
+      const { size } = schemaOf(rows).tables;
       times.push(performance.now() - began);
       parsing.push(performance.now() - answered);
       if (size !== tables) throw new Error(`${size} tables were found`);
@@ -74,11 +75,56 @@ export const schemaMemory: Benchmark = {
     const [held, bare] = [memoryOf(full.pid), memoryOf(empty.pid)];
     return [
       {
-        name: `memory of ${cached} cached schemas`,
+        name: `memory of ${cached} cached schemas, all of their tables parsed`,
         ours: megabytes(held.rssMb - bare.rssMb),
         target: { of: 'ours', atMost: 200 },
         notes: [`20 tables of 10 columns each; RSS ${digits(held.rssMb)} MB, without them ${digits(bare.rssMb)} MB`],
       },
     ];
+  },
+};
+
+const wide = { tables: 10_000, columns: 5 };
+
+/** As the database describes them. */
+const describedTables = (): (string | null)[][] => {
+  const names = Array.from({ length: wide.columns }, (_, column) => `column_${column}`);
+  const list = JSON.stringify(names.map((name) => [name, 'integer', 'int4', false, null, false, null, null]));
+  const head = JSON.stringify(['r', null, true, 28, [[true, ['column_0']]]]);
+  const parts = Array.from({ length: wide.tables }, (_, table) => ['table', `table_${table}`, head, list, null]);
+  return [['schema', '', '1', '["int4"]', null], ...parts];
+};
+
+const query = '{ table_7(where: {column_1: {_eq: 1}}, order_by: {column_2: asc}) { column_0 column_1 } }';
+
+export const largeSchema: Benchmark = {
+  name: 'data/large-schema',
+  run: () => {
+    const parts = describedTables();
+    const [making, reading]: [number[], number[]] = [[], []];
+    for (let round = 0; round < rounds; round += 1) {
+      const began = performance.now();
+      const schema = schemaOf(parts);
+      const made = performance.now();
+      const { errors } = createGraphs()('project', schema).read(query);
+      making.push(made - began);
+      reading.push(performance.now() - made);
+      if (errors) throw new AggregateError(errors);
+    }
+    const name = `${wide.tables.toLocaleString('en')} tables of ${wide.columns} columns`;
+    return Promise.resolve([
+      {
+        name: `${name}: parsed after a change of the schema`,
+        ours: ms(median(making)),
+        target: { of: 'ours', atMost: 25 },
+        notes: [`${rounds} times: ${spread(making)} ms`],
+      },
+      {
+        name: `${name}: the first GraphQL document`,
+        ours: ms(median(reading)),
+        target: { of: 'ours', atMost: 10 },
+        notes: [`${rounds} times: ${spread(reading)} ms`],
+      },
+    ]);
   },
 };

@@ -86,7 +86,7 @@ const readAll = async (client: ClientBase): Promise<TypedSchema> => {
   const { text, params } = introspectionOf('public');
   const { rows } = await client.query<(string | null)[]>({ text, values: [...params], rowMode: 'array' });
   return {
-    tables: [...schemaOf(rows[0] ?? []).tables.values()],
+    tables: [...schemaOf(rows).tables.values()],
     routines: await rowsOf(client, routinesSql),
     enums: await rowsOf(client, enumsSql),
     composites: await rowsOf(client, compositesSql),

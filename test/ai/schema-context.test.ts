@@ -37,6 +37,8 @@ const schemaOf = (tables: readonly Table[]): DataSchema => ({
   version: '1',
   tables: new Map(tables.map((table) => [table.name, table])),
   routines: new Map(),
+  baseTypes: new Set(),
+  bytes: 0,
 });
 
 test('of a large schema the tables that the wish is about come whole, the others by name, within the bound', (t) => {

@@ -35,7 +35,14 @@ const log: Table = {
   updatable: true,
 };
 
-const schema: DataSchema = { name: 'public', version: '1', tables: new Map([['log', log]]), routines: new Map() };
+const schema: DataSchema = {
+  name: 'public',
+  version: '1',
+  tables: new Map([['log', log]]),
+  routines: new Map(),
+  baseTypes: new Set(),
+  bytes: 0,
+};
 
 const request = (query: string): RawRequest => ({
   method: 'POST',

@@ -34,7 +34,7 @@ test.before('a project has tables', async () => {
   const { project } = await createBlog(platform());
   client = new Client({ ...(await tenantLogin(platform(), project.id, 'owner')) });
   await client.connect();
-  const schema = schemaOf((await rowsOf(introspectionOf('public')))[0] ?? []);
+  const schema = schemaOf(await rowsOf(introspectionOf('public')));
   const seen: Sql[] = [];
   const rows = (sql: Sql): Promise<readonly TextRow[]> => rowsOf((seen.push(sql), sql));
   const one = async (sql: Sql): Promise<TextRow> => (await rows(sql))[0] ?? [];

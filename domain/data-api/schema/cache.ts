@@ -1,8 +1,10 @@
 import { LRUCache } from 'lru-cache';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
-import { runPipeline } from '#lib/postgres/pipeline.ts';
+import { type TextRow, runPipeline } from '#lib/postgres/pipeline.ts';
 import type { DataRole, Sql } from '../data-api.ts';
 import type { SchemaCache, DataSchema } from './schema.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { DataError } from '../errors.ts';
 import { introspectionOf, schemaOf } from './introspect.ts';
 
 export interface SchemaCacheDeps {
@@ -16,9 +18,18 @@ export interface SchemaCacheDeps {
 const freshMs = 4000;
 /** Projects that use other schemas than public. */
 const maxOthers = 50_000;
-/** One costs some 150 bytes. */
-const maxColumns = 600_000;
-const limits = { maxBytes: 64 * 1024 * 1024, timeoutMs: 20_000 };
+/** The lengths of what was read; where all of it was parsed, it takes some four times as much memory. */
+const maxBytes = 64 * 1024 * 1024;
+/** A schema may have 10,000 tables of 25 columns. A larger one would evict all others. */
+const limits = { maxBytes: 16 * 1024 * 1024, timeoutMs: 20_000 };
+
+/** Tables, views and functions of one schema. */
+const maxParts = 50_000;
+
+const tooLarge = (): DataError =>
+  new DataError(422, 'schema_too_large', 'The schema of this project is too large to be served.', {
+    hint: `It may have ${maxParts} tables, views and functions, described in ${limits.maxBytes / 1024 / 1024} MB. Drop what is not needed, or move it to a schema that is not exposed.`,
+  });
 
 interface Entry {
   readonly schema: DataSchema;
@@ -39,9 +50,6 @@ const entryName = ({ projectId, schema }: Pick<SchemaReader, 'projectId' | 'sche
 const nameOf = (reader: SchemaReader): string =>
   `${reader.role === 'service' ? 'service' : 'api'} ${entryName(reader)}`;
 
-const sizeOf = ({ schema }: Entry): number =>
-  1 + [...schema.tables.values()].reduce((sum, { columns }) => sum + columns.size + 1, schema.routines.size);
-
 const versionQuery = { text: 'select plinth_api.schema_version()', params: [] };
 
 type Entries = LRUCache<string, Entry>;
@@ -52,24 +60,34 @@ const checkWith = (
   entries: Entries,
   now: () => number,
 ): ((reader: SchemaReader) => Promise<DataSchema>) => {
-  const fetchRows = ({ projectId, role }: SchemaReader, query: Sql): Promise<readonly (string | null)[]> =>
+  const fetchRows = ({ projectId, role }: SchemaReader, query: Sql): Promise<readonly TextRow[]> =>
     tenantDb.use(projectId, role === 'service' ? 'service' : 'api', async (client) => {
       const [rows] = await runPipeline(client, [query], limits);
-      return rows?.[0] ?? [];
+      return rows ?? [];
     });
+
+  const readSchema = async (reader: SchemaReader): Promise<DataSchema> => {
+    try {
+      const parts = await fetchRows(reader, introspectionOf(reader.schema));
+      if (parts.length > maxParts) throw tooLarge();
+      return schemaOf(parts, reader.schema);
+    } catch (error) {
+      throw error instanceof AnswerTooLarge ? tooLarge() : error;
+    }
+  };
 
   return async (reader) => {
     const name = entryName(reader);
     const present = entries.get(name);
     const began = now();
     if (present) {
-      const [version] = await fetchRows(reader, versionQuery);
+      const [[version] = []] = await fetchRows(reader, versionQuery);
       if (version === present.schema.version) {
         present.checkedAt = began;
         return present.schema;
       }
     }
-    const schema = schemaOf(await fetchRows(reader, introspectionOf(reader.schema)), reader.schema);
+    const schema = await readSchema(reader);
     entries.set(name, { schema, checkedAt: began });
     return schema;
   };
@@ -91,7 +109,7 @@ export const createSchemaCache = ({
 } => {
   /** By project, the names of the schemas that were asked for beside public: they are few. */
   const others = new LRUCache<string, ReadonlySet<string>>({ max: maxOthers });
-  const entries = new LRUCache<string, Entry>({ maxSize: maxColumns, sizeCalculation: sizeOf });
+  const entries = new LRUCache<string, Entry>({ maxSize: maxBytes, sizeCalculation: ({ schema }) => schema.bytes + 1 });
   const checking = new Map<string, Promise<DataSchema>>();
 
   const check = checkWith(tenantDb, entries, now);

@@ -12,6 +12,10 @@ export interface DataSchema {
   readonly tables: ReadonlyMap<string, Table>;
   /** By name; several when they are overloaded. */
   readonly routines: ReadonlyMap<string, readonly Routine[]>;
+  /** The base types of all columns. */
+  readonly baseTypes: ReadonlySet<string>;
+  /** The length of what was read. */
+  readonly bytes: number;
 }
 
 export type TableKind = 'table' | 'partitioned' | 'view' | 'materialized' | 'foreign';
@@ -131,9 +135,12 @@ export interface ForeignKey {
   readonly targetColumns: readonly string[];
 }
 
+/** Keys of a table that are considered; somebody could make thousands of them. */
+const maxUniques = 100;
+
 /** Whether at most one row has given values in these columns: a unique key lies within them. */
 const isUnique = (table: Table, columns: readonly string[]): boolean =>
-  table.uniques.some((key) => key.every((column) => columns.includes(column)));
+  table.uniques.slice(0, maxUniques).some((key) => key.every((column) => columns.includes(column)));
 
 const directOf = (key: ForeignKey, table: Table): readonly [near: Relationship, far: Relationship] => {
   const { name, target, columns, targetColumns } = key;
@@ -160,10 +167,6 @@ const directOf = (key: ForeignKey, table: Table): readonly [near: Relationship, 
   ];
 };
 
-/** A table whose primary key holds both keys stands between their targets: its rows are the pairs. */
-const isJunction = (table: Table, one: ForeignKey, other: ForeignKey): boolean =>
-  one !== other && [...one.columns, ...other.columns].every((column) => table.primaryKey.includes(column));
-
 const throughOf = (table: Table, near: ForeignKey, far: ForeignKey): Relationship => ({
   constraint: `${near.name} ${far.name}`,
   kind: 'many-to-many',
@@ -180,23 +183,55 @@ const throughOf = (table: Table, near: ForeignKey, far: ForeignKey): Relationshi
   },
 });
 
+/** A primary key has 32 columns at most: more foreign keys within one repeat each other. */
+const maxJunctionKeys = 32;
+
+/**
+ * The foreign keys of a table that stands between others: a table whose primary key holds two foreign keys has a row for
+ * each pair of their targets.
+ */
+const junctionKeys = (table: Table, foreignKeys: readonly ForeignKey[]): ReadonlySet<ForeignKey> => {
+  const primary = new Set(table.primaryKey);
+  const within = foreignKeys.filter(({ columns }) => columns.every((column) => primary.has(column)));
+  return new Set(within.length <= maxJunctionKeys ? within : []);
+};
+
 /** Every way from a table to another, by foreign keys: there, back, and across tables that stand between. */
+export type RelationshipsOfTable = (table: Table) => readonly Relationship[];
+
+/**
+ * Finds the relationships of tables, by foreign keys in the order of their tables and names. Their number is the
+ * project's choice: what all tables have is not worked out for a request that needs one.
+ */
 export const relationshipsOf = (
   tables: ReadonlyMap<string, Table>,
   foreignKeys: readonly ForeignKey[],
-): ReadonlyMap<string, readonly Relationship[]> => {
-  const found = new Map<string, Relationship[]>();
-  const add = (table: string, relationship: Relationship): void => {
-    found.set(table, [...(found.get(table) ?? []), relationship]);
+): RelationshipsOfTable => {
+  const held = Map.groupBy(foreignKeys, ({ table }) => table);
+  const touching = new Map<string, ForeignKey[]>();
+  for (const key of foreignKeys)
+    for (const name of new Set([key.table, key.target])) {
+      const present = touching.get(name);
+      if (present) present.push(key);
+      else touching.set(name, [key]);
+    }
+  const junctions = new Map<Table, ReadonlySet<ForeignKey>>();
+  const junctionKeysOf = (table: Table): ReadonlySet<ForeignKey> => {
+    const known = junctions.get(table) ?? junctionKeys(table, held.get(table.name) ?? []);
+    junctions.set(table, known);
+    return known;
   };
-  for (const key of foreignKeys) {
-    const table = tables.get(key.table);
-    if (table === undefined) continue;
-    const [near, far] = directOf(key, table);
-    add(key.table, near);
-    add(key.target, far);
-    for (const other of foreignKeys)
-      if (other.table === key.table && isJunction(table, key, other)) add(key.target, throughOf(table, key, other));
-  }
-  return found;
+  const throughKey = (key: ForeignKey, table: Table): Relationship[] => {
+    const keys = junctionKeysOf(table);
+    if (!keys.has(key)) return [];
+    return [...keys].filter((other) => other !== key).map((other) => throughOf(table, key, other));
+  };
+  return ({ name }) =>
+    (touching.get(name) ?? []).flatMap((key) => {
+      const table = tables.get(key.table);
+      if (table === undefined) return [];
+      const [near, far] = directOf(key, table);
+      const there = key.table === name ? [near] : [];
+      return key.target === name ? [...there, far, ...throughKey(key, table)] : there;
+    });
 };

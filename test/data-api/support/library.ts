@@ -138,6 +138,8 @@ export const librarySchema: DataSchema = {
   version: '1',
   tables: new Map(tables.map((entry) => [entry.name, entry])),
   routines: new Map(),
+  baseTypes: new Set(),
+  bytes: 0,
 };
 
 export const libraryTable = (name: string): Table => {
