@@ -7,7 +7,7 @@ import type { CompiledQuery, Operation } from '#domain/data-api/graphql/operatio
 const schema = buildSchema('type Query { f(a: String): Int }');
 
 const known = (kept: DocumentCache, key: string): Operation => {
-  const { document } = readDocument(schema, '{ f }');
+  const { document } = readDocument(() => schema, '{ f }');
   const operation = document?.operations[0];
   if (document === undefined || operation === undefined) throw new Error('the document was not read');
   kept.keep(key, document);

@@ -204,10 +204,25 @@ const operationsOf = (document: DocumentNode): Operation[] => {
   return document.definitions.filter(isOperation).map((node) => ({ node, fragments }));
 };
 
-/** Parses and validates. */
-export const readDocument = (schema: GraphQLSchema, text: string): Reading => {
+/** The names of fields and of types in a document. */
+export const namesIn = (document: DocumentNode): Readonly<Record<'fields' | 'types', ReadonlySet<string>>> => {
+  const [fields, types] = [new Set<string>(), new Set<string>()];
+  visit(document, {
+    Field: ({ name }) => void fields.add(name.value),
+    NamedType: ({ name }) => void types.add(name.value),
+  });
+  return { fields, types };
+};
+
+/**
+ * Parses and validates.
+ * @param schemaOf the schema, or as much of it as a document names
+ */
+export const readDocument = (schemaOf: (document: DocumentNode) => GraphQLSchema, text: string): Reading => {
   try {
-    const document = normalizeDocument(schema, parsed(text));
+    const source = parsed(text);
+    const schema = schemaOf(source);
+    const document = normalizeDocument(schema, source);
     const errors = validate(schema, document, rules, { maxErrors: 20 });
     if (errors.length > 0) return { errors: withCodes('validation_failed', errors) };
     return { document: { source: document, operations: operationsOf(document) } };

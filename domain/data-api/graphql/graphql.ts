@@ -1,4 +1,4 @@
-import { GraphQLError, getVariableValues } from 'graphql';
+import { GraphQLError, type GraphQLSchema, getVariableValues } from 'graphql';
 import { type AnswerBody, jsonObject, maxAnswerLength } from '../answer-body.ts';
 import type { DataCaller, DataDb, RunOne, RunRows } from '../data-api.ts';
 import { DataError, mayBeStale, toDataError } from '../errors.ts';
@@ -153,10 +153,12 @@ const answerMutation = async (
   return made(await data.transaction(caller, run, (_one, rows) => all(rows)));
 };
 
-const coerced = (graph: Graph, operation: Operation, variables: Fields): Fields => {
+const coerced = (schemaOf: () => GraphQLSchema, operation: Operation, variables: Fields): Fields => {
   const definitions = operation.node.variableDefinitions ?? [];
-  const given = normalizeVariables(graph.schema, operation.node, variables);
-  const { variableValues, errors } = getVariableValues(graph.schema, definitions, given, { maxErrors: 20 });
+  if (definitions.length === 0) return {};
+  const schema = schemaOf();
+  const given = normalizeVariables(schema, operation.node, variables);
+  const { variableValues, errors } = getVariableValues(schema, definitions, given, { maxErrors: 20 });
   if (errors) throw new AggregateError(withCodes('validation_failed', errors));
   return variableValues.coerced;
 };
@@ -189,7 +191,7 @@ const attempt = async (graph: Graph, request: GraphqlRequest, deps: Deps): Promi
     const operation = chooseOperation(document, request.operationName);
     const isQuery = operation.node.operation === 'query';
     if (request.readOnly && !isQuery) throw new MutationRefused('GET answers queries only.');
-    const variables = coerced(graph, operation, request.variables);
+    const variables = coerced(() => graph.schemaOf(document), operation, request.variables);
     const answer = isQuery ? answerQuery : answerMutation;
     const { data, replayed } = await answer(graph, operation, { variables, request }, deps);
     return answered({ data, errors: [], wrote: !isQuery && !replayed, replayed });

@@ -61,7 +61,8 @@ const numberText = (value: unknown): string | null => {
 export const plainNumber = (value: unknown): unknown => (isRawJson(value) ? Number(value.rawJSON) : value);
 
 /** `int4` of `_int4`. */
-export const elementType = ({ baseType }: Column): string => (isArray(baseType) ? baseType.slice(1) : baseType);
+export const elementType = ({ baseType }: Pick<Column, 'baseType'>): string =>
+  isArray(baseType) ? baseType.slice(1) : baseType;
 
 export const isArray = (baseType: string): boolean => baseType.startsWith('_');
 
@@ -82,8 +83,8 @@ const builtIn: Readonly<Record<string, GraphQLScalarType>> = {
   ...Object.fromEntries([...textTypes].map((name) => [name, GraphQLString])),
 };
 
-// As Hasura calls them.
-const renamed: Readonly<Record<string, string>> = { int2: 'smallint', int8: 'bigint' };
+/** As Hasura calls them. */
+export const renamed: Readonly<Record<string, string>> = { int2: 'smallint', int8: 'bigint' };
 
 const asItIs = (value: unknown): unknown => value;
 

@@ -83,13 +83,25 @@ export interface RootField {
   readonly table: GraphTable;
 }
 
-/** The tables, relations and names behind the fields of a project's GraphQL schema. */
-export interface GraphModel {
+/** All tables of a GraphQL schema, or those that are visible, by the names of their fields. */
+export interface WholeModel {
   readonly tables: ReadonlyMap<string, GraphTable>;
   readonly queries: ReadonlyMap<string, RootField>;
   readonly mutations: ReadonlyMap<string, RootField>;
 }
 
+/**
+ * The tables, relations and names behind the fields of a project's GraphQL schema, found by name: a request names a few
+ * of what may be thousands.
+ */
+export interface GraphModel {
+  readonly schema: DataSchema;
+  readonly table: (name: string) => GraphTable | undefined;
+  readonly query: (name: string) => RootField | undefined;
+  readonly mutation: (name: string) => RootField | undefined;
+}
+
+/** The endings of the names of a table's types and fields. */
 const suffixes = [
   'aggregate',
   'aggregate_fields',
@@ -111,24 +123,38 @@ const suffixes = [
   'on_conflict',
   'mutation_response',
   'by_pk',
-];
+] as const;
 
-const reserved = ['query_root', 'mutation_root', 'order_by', 'Int', 'Float', 'String', 'Boolean', 'ID'];
+export type Suffix = (typeof suffixes)[number];
 
-const byName = (a: Table, b: Table): number => (a.name < b.name ? -1 : 1);
+/** The ways to read a name as that of a table and an ending. */
+export const endings = (name: string): readonly (readonly [table: string, suffix: Suffix])[] =>
+  suffixes.flatMap((suffix) =>
+    name.endsWith(`_${suffix}`) ? [[name.slice(0, -suffix.length - 1), suffix] as const] : [],
+  );
 
-/** Tables in the order of their names; one whose types another has the names of is left out. */
-const namedTables = (schema: DataSchema): Table[] => {
-  const taken = new Set(reserved);
-  const fits = (table: Table): boolean => {
-    const names = [table.name, ...suffixes.map((suffix) => `${table.name}_${suffix}`)];
-    if (![...table.columns.keys()].some(isName)) return false;
-    if (!isName(table.name) || table.name.endsWith('_comparison_exp') || names.some((name) => taken.has(name)))
-      return false;
-    for (const name of names) taken.add(name);
-    return true;
+const reserved = new Set(['query_root', 'mutation_root', 'order_by', 'Int', 'Float', 'String', 'Boolean', 'ID']);
+
+/**
+ * Whether GraphQL can have a table: one whose types have the name of another's is left out, where the other one comes
+ * before it in the order of names.
+ */
+const fitting = (tables: DataSchema['tables']): ((name: string) => boolean) => {
+  const known = new Map<string, boolean>();
+  const hasOwner = (name: string, before: string): boolean =>
+    [name, ...endings(name).map(([table]) => table)].some((owner) => owner < before && fits(owner));
+  const find = (name: string): boolean => {
+    if (!tables.has(name) || !isName(name) || name.endsWith('_comparison_exp')) return false;
+    const names = [name, ...suffixes.map((suffix) => `${name}_${suffix}`)];
+    return !names.some((one) => reserved.has(one) || hasOwner(one, name));
   };
-  return [...schema.tables.values()].toSorted(byName).filter((table) => fits(table));
+  // Each asks only about names before its own, and these are shorter than 64 letters.
+  const fits = (name: string): boolean => {
+    const found = known.get(name) ?? find(name);
+    if (tables.has(name)) known.set(name, found);
+    return found;
+  };
+  return fits;
 };
 
 const constraintsOf = (table: Table): Map<string, readonly string[]> => {
@@ -141,33 +167,65 @@ const constraintsOf = (table: Table): Map<string, readonly string[]> => {
   return found;
 };
 
-interface Growing extends GraphTable {
-  readonly relations: Map<string, Relation>;
-}
+const isMany = ({ kind }: Relationship): boolean => kind === 'one-to-many';
 
-const graphTable = (table: Table): Growing => {
-  const columns = new Map([...table.columns].filter(([name]) => isName(name)));
-  const key = table.primaryKey.flatMap((name) => columns.get(name) ?? []);
+type Relations = GraphTable['relations'];
+
+/** A table has so many relations in GraphQL, because somebody could make thousands of foreign keys. */
+const maxRelations = 500;
+
+/** The relations that lead to tables which `find` has. */
+const relationsOf = (
+  table: Table,
+  columns: GraphTable['columns'],
+  find: (name: string) => GraphTable | undefined,
+): Relations => {
+  const shown = table.relationships
+    .filter(({ kind }) => kind !== 'many-to-many')
+    .slice(0, maxRelations)
+    .filter(({ target }) => find(target) !== undefined);
+  const relations = new Map<string, Relation>();
+  for (const [relationship, name] of relationNames(shown, new Set(columns.keys()))) {
+    const target = find(relationship.target);
+    if (target) relations.set(name, { name, relationship, many: isMany(relationship), target });
+  }
+  return relations;
+};
+
+/** Its relations are found when they are first asked for: they lead to all that is connected. */
+const graphTable = (table: Table, find: (name: string) => GraphTable | undefined): GraphTable => {
+  let facts: Omit<GraphTable, 'name' | 'table' | 'relations'> | undefined;
+  let relations: Relations | undefined;
+  const read = (): NonNullable<typeof facts> => {
+    const columns = new Map([...table.columns].filter(([name]) => isName(name)));
+    const key = table.primaryKey.flatMap((name) => columns.get(name) ?? []);
+    return {
+      columns,
+      insertable: table.insertable && [...columns.values()].some(({ generated }) => !generated),
+      key: key.length === table.primaryKey.length ? key : [],
+      constraints: constraintsOf(table),
+    };
+  };
+  const own = (): NonNullable<typeof facts> => (facts ??= read());
   return {
     name: table.name,
     table,
-    columns,
-    relations: new Map(),
-    insertable: table.insertable && [...columns.values()].some(({ generated }) => !generated),
-    key: key.length === table.primaryKey.length ? key : [],
-    constraints: constraintsOf(table),
+    get columns() {
+      return own().columns;
+    },
+    get insertable() {
+      return own().insertable;
+    },
+    get key() {
+      return own().key;
+    },
+    get constraints() {
+      return own().constraints;
+    },
+    get relations() {
+      return (relations ??= relationsOf(table, own().columns, find));
+    },
   };
-};
-
-const isMany = ({ kind }: Relationship): boolean => kind === 'one-to-many';
-
-const link = (table: Growing, tables: ReadonlyMap<string, Growing>): void => {
-  const shown = table.table.relationships.filter(({ kind, target }) => kind !== 'many-to-many' && tables.has(target));
-  const names = relationNames(shown, new Set(table.columns.keys()));
-  for (const [relationship, name] of names) {
-    const target = tables.get(relationship.target);
-    if (target) table.relations.set(name, { name, relationship, many: isMany(relationship), target });
-  }
 };
 
 const queriesOf = (table: GraphTable): [string, RootField][] => [
@@ -195,15 +253,44 @@ const firstOf = (entries: readonly [string, RootField][]): Map<string, RootField
   return found;
 };
 
+const byName = (a: string, b: string): number => (a < b ? -1 : 1);
+
+const mutationName = /^(?:insert|update|delete)_(.+)$/;
+
+/** The tables that a mutation may be about, by its name: `insert_a_one` inserts one row of `a`, or rows of `a_one`. */
+const mutated = (name: string): string[] => {
+  const [, rest] = mutationName.exec(name) ?? [];
+  if (rest === undefined) return [];
+  return [...new Set([rest, rest.replace(/_one$/, ''), rest.replace(/_by_pk$/, '')])].toSorted(byName);
+};
+
+/** Whether a table has columns that GraphQL can name. */
+export const hasFields = (table: GraphTable | undefined): table is GraphTable =>
+  table !== undefined && table.columns.size > 0;
+
 /** Derives the GraphQL model of a project's tables. */
 export const graphModel = (schema: DataSchema): GraphModel => {
-  const tables = new Map(namedTables(schema).map((table) => [table.name, graphTable(table)]));
-  for (const table of tables.values()) link(table, tables);
-  const all = [...tables.values()];
+  const made = new Map<string, GraphTable>();
+  const fits = fitting(schema.tables);
+  const make = (name: string): GraphTable | undefined => {
+    const table = schema.tables.get(name);
+    return table && fits(name) ? graphTable(table, find) : undefined;
+  };
+  const find = (name: string): GraphTable | undefined => {
+    const found = made.get(name) ?? make(name);
+    if (found) made.set(name, found);
+    return found;
+  };
+  const rootOf = (
+    name: string,
+    owners: readonly string[],
+    fieldsOf: (table: GraphTable) => [string, RootField][],
+  ): RootField | undefined => firstOf(owners.map(find).filter(hasFields).flatMap(fieldsOf)).get(name);
   return {
-    tables,
-    queries: firstOf(all.flatMap((table) => queriesOf(table))),
-    mutations: firstOf(all.flatMap((table) => mutationsOf(table))),
+    schema,
+    table: find,
+    query: (name) => rootOf(name, [name, ...endings(name).map(([table]) => table)], queriesOf),
+    mutation: (name) => rootOf(name, mutated(name), mutationsOf),
   };
 };
 
@@ -225,26 +312,51 @@ export const visibleTables = async (
   return new Set(JSON.parse(text ?? '[]') as string[]);
 };
 
+/** Whether no table has fields: nothing is looked at beyond the first that has. */
+export const isEmpty = ({ schema, table }: GraphModel): boolean =>
+  !schema.tables.keys().some((name) => hasFields(table(name)));
+
 type Copies = ReadonlyMap<string, GraphTable & { readonly relations: Map<string, Relation> }>;
 
-const rootsIn = (roots: GraphModel['queries'], copies: Copies): Map<string, RootField> =>
-  new Map(
-    [...roots].flatMap(([name, { kind, table }]): [string, RootField][] => {
-      const copy = copies.get(table.name);
-      return copy ? [[name, { kind, table: copy }]] : [];
-    }),
-  );
+const copyOf = ({ name, table, columns, insertable, key, constraints }: GraphTable) => ({
+  name,
+  table,
+  columns,
+  insertable,
+  key,
+  constraints,
+  relations: new Map<string, Relation>(),
+});
 
-/** The same under the same names, without the tables that are not visible, and what leads to them. */
-export const reducedModel = (model: GraphModel, visible: ReadonlySet<string>): GraphModel => {
-  const shown = [...model.tables.values()].filter(({ name }) => visible.has(name));
-  const copies: Copies = new Map(shown.map((table) => [table.name, { ...table, relations: new Map() }]));
+/** The fields of the tables that have their names in the model: another table may have some of them. */
+const rootsIn = (
+  copies: Copies,
+  fieldsOf: (table: GraphTable) => [string, RootField][],
+  find: (name: string) => RootField | undefined,
+): Map<string, RootField> =>
+  new Map([...copies.values()].flatMap(fieldsOf).filter(([name, { table }]) => find(name)?.table.name === table.name));
+
+/**
+ * All tables under the same names, or those that are visible, and what leads to them.
+ * @param visible names of tables; null: all
+ */
+export const wholeModel = (model: GraphModel, visible: ReadonlySet<string> | null): WholeModel => {
+  const shown = [...model.schema.tables.keys()]
+    .filter((name) => visible === null || visible.has(name))
+    .toSorted(byName)
+    .map(model.table)
+    .filter(hasFields);
+  const copies: Copies = new Map(shown.map((table) => [table.name, copyOf(table)]));
   for (const { name, relations } of shown)
     for (const relation of relations.values()) {
       const target = copies.get(relation.target.name);
       if (target) copies.get(name)?.relations.set(relation.name, { ...relation, target });
     }
-  return { tables: copies, queries: rootsIn(model.queries, copies), mutations: rootsIn(model.mutations, copies) };
+  return {
+    tables: copies,
+    queries: rootsIn(copies, queriesOf, model.query),
+    mutations: rootsIn(copies, mutationsOf, model.mutation),
+  };
 };
 
 /** A problem of a request, with a code for programs and, where there is one, the place in the document. */

@@ -86,7 +86,7 @@ export const compileQuery = (model: GraphModel, operation: Operation, variables:
     const { key, name } = one;
     if (name === '__typename') return { kind: 'text', key, text: '"query_root"' };
     if (isIntrospection(name)) return { kind: 'introspection', key, selected: one };
-    const field = model.queries.get(name);
+    const field = model.query(name);
     if (!field) return { kind: 'text', key, text: 'null' };
     columns.push(`${querySql(field, one, making)}::text`);
     return { kind: 'column', key };
@@ -191,7 +191,7 @@ export const mutationParts = (model: GraphModel, operation: Operation, variables
   const selected = collect([operation.node.selectionSet], making());
   budget.fields(selected.length, 1);
   return selected.map((one) => {
-    const field = model.mutations.get(one.name);
+    const field = model.mutation(one.name);
     if (!field) return { key: one.key, isSingle: false, run: () => Promise.resolve('"mutation_root"') };
     const step = stepOf(field, one);
     const isSingle = !isNested(field.table, objectsOf(one, making()), making());

@@ -12,8 +12,10 @@ import {
   getNullableType,
   isListType,
   type GraphQLField,
+  type DocumentNode,
+  type GraphQLNamedType,
 } from 'graphql';
-import type { Column, DataSchema } from '../schema/schema.ts';
+import type { DataSchema } from '../schema/schema.ts';
 import {
   comparisonTypes,
   aggregateObject,
@@ -22,14 +24,33 @@ import {
   rowObject,
   tableInputs,
   type ObjectFields,
+  type Typed,
   type Types,
   listOf,
   memoized,
   required,
 } from './types.ts';
-import { type GraphModel, type GraphTable, type RootField, failure, graphModel, reducedModel } from './model.ts';
+import {
+  type GraphModel,
+  type GraphTable,
+  type RootField,
+  type WholeModel,
+  failure,
+  graphModel,
+  isEmpty,
+  wholeModel,
+} from './model.ts';
 import { elementType, isArray, scalarTypes, type Inputs, inputsOf, type Fields } from './inputs.ts';
-import { createBudget, type Reading, readDocument, type DocumentCache, createDocumentCache } from './document.ts';
+import {
+  type Document,
+  type DocumentCache,
+  type Reading,
+  createBudget,
+  createDocumentCache,
+  namesIn,
+  readDocument,
+} from './document.ts';
+import { typeNamed } from './type-names.ts';
 import { type SelectedField, argument, collect } from './collect.ts';
 import { type Operation, type CompiledQuery, compileQuery } from './operation.ts';
 import { LRUCache } from 'lru-cache';
@@ -39,21 +60,29 @@ const orderBy = (): GraphQLEnumType => {
   return new GraphQLEnumType({ name: 'order_by', values: Object.fromEntries(ways.map((way) => [way, {}])) });
 };
 
-const makeTypes = (model: GraphModel): Types => {
-  const scalar = scalarTypes((name) => model.tables.has(name));
-  const column = memoized((of: Column) => {
+/** Called with the number of columns that a type is made of. @throws {GraphQLError} when a request needs too many */
+type Spend = (columns: number) => void;
+
+const makeTypes = (isTable: (name: string) => boolean, spend: Spend): Types => {
+  const scalar = scalarTypes(isTable);
+  const column = memoized((of: Typed) => {
     const element = scalar(elementType(of));
     return isArray(of.baseType) ? new GraphQLList(element) : element;
   });
+  const ofTable = <V>(make: (table: GraphTable, types: Types) => V): ((table: GraphTable) => V) =>
+    memoized((table: GraphTable) => {
+      spend(table.columns.size);
+      return make(table, types);
+    });
   const types: Types = {
     orderBy: orderBy(),
     scalar,
     column,
     comparison: comparisonTypes(column, scalar),
-    object: memoized((table: GraphTable) => rowObject(table, types)),
-    aggregate: memoized((table: GraphTable) => aggregateObject(table, types)),
-    response: memoized((table: GraphTable) => responseObject(table, types)),
-    inputs: memoized((table: GraphTable) => tableInputs(table, types)),
+    object: ofTable(rowObject),
+    aggregate: ofTable(aggregateObject),
+    response: ofTable(responseObject),
+    inputs: ofTable(tableInputs),
   };
   return types;
 };
@@ -111,30 +140,68 @@ const fieldOf = ({ kind, table }: RootField, types: Types): Field => {
   }
 };
 
-const fieldsOf = (fields: ReadonlyMap<string, RootField>, types: Types): ObjectFields =>
+type Roots = Iterable<readonly [name: string, field: RootField]>;
+
+const fieldsOf = (fields: Roots, types: Types): ObjectFields =>
   Object.fromEntries([...fields].map(([name, field]) => [name, fieldOf(field, types)]));
 
 // GraphQL has no type without fields, and a project may have no table.
 const empty: ObjectFields = { no_tables: { type: GraphQLBoolean, description: 'Always null: there is no table yet.' } };
 
 /**
- * The GraphQL schema of a project's tables, for validation and introspection: nothing in it can be executed.
- * It is known to be valid, and so not checked again; that would take longer than making it.
+ * The GraphQL schema of a project's tables, for introspection: nothing in it can be executed. It is known to be valid,
+ * and so not checked again; that would take longer than making it.
  */
-export const graphqlSchema = (model: GraphModel): GraphQLSchema => {
-  const types = makeTypes(model);
-  const mutations = model.mutations.size > 0;
+export const graphqlSchema = ({ tables, queries, mutations }: WholeModel): GraphQLSchema => {
+  const types = makeTypes(
+    (name) => tables.has(name),
+    () => undefined,
+  );
   return new GraphQLSchema({
     assumeValid: true,
     query: new GraphQLObjectType({
       name: 'query_root',
-      fields: () => (model.queries.size > 0 ? fieldsOf(model.queries, types) : empty),
+      fields: () => (queries.size > 0 ? fieldsOf(queries, types) : empty),
     }),
-    mutation: mutations
-      ? new GraphQLObjectType({ name: 'mutation_root', fields: () => fieldsOf(model.mutations, types) })
-      : null,
+    mutation:
+      mutations.size > 0
+        ? new GraphQLObjectType({ name: 'mutation_root', fields: () => fieldsOf(mutations, types) })
+        : null,
   });
 };
+
+type NamedTypes = Readonly<Record<string, GraphQLNamedType>>;
+
+interface Named {
+  readonly query: GraphQLObjectType;
+  readonly mutation: GraphQLObjectType;
+  readonly types: NamedTypes;
+}
+
+/**
+ * The part of a GraphQL schema that one document names. A schema of graphql-js makes all types at once, those of 10,000
+ * tables in two seconds of the process, which does nothing else meanwhile.
+ */
+class DocumentSchema extends GraphQLSchema {
+  readonly #named: Named;
+
+  constructor(named: Named) {
+    super({ assumeValid: true });
+    this.#named = { ...named, types: { ...super.getTypeMap(), ...named.types } };
+  }
+
+  override getQueryType(): GraphQLObjectType {
+    return this.#named.query;
+  }
+
+  override getMutationType(): GraphQLObjectType {
+    return this.#named.mutation;
+  }
+
+  override getTypeMap(): NamedTypes {
+    return this.#named.types;
+  }
+}
 
 // All of 100 tables of 15 columns, in the words of the usual tools, is some 350,000 keys and values, 4 MB and 50 ms of
 // the process, which does nothing else meanwhile.
@@ -255,8 +322,9 @@ export const introspect = (
 export interface Graph {
   readonly data: DataSchema;
   readonly model: GraphModel;
-  readonly schema: GraphQLSchema;
   readonly read: (text: string) => Reading;
+  /** The part of the schema that a document names. */
+  readonly schemaOf: (document: Document) => GraphQLSchema;
   /** @throws {GraphQLError} */
   readonly compile: (operation: Operation, variables: Fields) => CompiledQuery;
   /**
@@ -269,6 +337,8 @@ export interface Graph {
     selected: Introspected,
     visible: ReadonlySet<string> | null,
   ) => ReadonlyMap<string, string>;
+  /** Columns of the types that were made so far. */
+  readonly size: () => number;
 }
 
 interface Introspected {
@@ -276,44 +346,126 @@ interface Introspected {
   readonly variables: Fields;
 }
 
-/** The schema for those who may see a part of it; the last one is kept: end users of all kinds see the same, mostly. */
-const reducing = (model: GraphModel, whole: GraphQLSchema): ((about: string) => GraphQLSchema) => {
-  let last: { readonly about: string; readonly schema: GraphQLSchema } | undefined;
-  return (about) => {
-    if (about === everything) return whole;
-    if (last?.about !== about)
-      last = { about, schema: graphqlSchema(reducedModel(model, new Set(about.split(separator)))) };
-    return last.schema;
-  };
+/** All of so many columns take 75 ms of the process, which does nothing else meanwhile. */
+const maxIntrospectedColumns = 5000;
+
+/** Stops at once when it is too much: columns that nobody has asked for are not even parsed. */
+const checkSize = ({ schema: { tables } }: GraphModel, visible: ReadonlySet<string> | null): void => {
+  let columns = 0;
+  for (const [name, table] of tables) {
+    if (visible?.has(name) === false) continue;
+    columns += table.columns.size;
+    if (columns > maxIntrospectedColumns)
+      throw failure(
+        'query_too_costly',
+        `The tables have more than ${maxIntrospectedColumns} columns, too many to describe them all. Queries and mutations work.`,
+      );
+  }
 };
 
 const everything = '*';
 // Names of GraphQL have none.
 const separator = ' ';
 
-const aboutOf = (model: GraphModel, visible: ReadonlySet<string> | null): string => {
-  const names = [...model.tables.keys()];
-  const shown = visible === null ? names : names.filter((name) => visible.has(name));
+const aboutOf = ({ schema }: GraphModel, visible: ReadonlySet<string> | null): string => {
+  if (visible === null) return everything;
+  const names = [...schema.tables.keys()];
+  const shown = names.filter((name) => visible.has(name));
   return shown.length === names.length ? everything : shown.join(separator);
+};
+
+/** The last two schemas are kept: that of the service, and another one, since end users of all kinds mostly see the same. */
+const wholeSchemas = (model: GraphModel): ((about: string, visible: ReadonlySet<string> | null) => GraphQLSchema) => {
+  const made = new LRUCache<string, GraphQLSchema>({ max: 2 });
+  return (about, visible) => {
+    const known = made.get(about);
+    if (known) return known;
+    checkSize(model, visible);
+    const schema = graphqlSchema(wholeModel(model, visible));
+    made.set(about, schema);
+    return schema;
+  };
+};
+
+/** All types that are made of so many columns take some 0.1 s of the process. */
+const maxDocumentColumns = 10_000;
+
+const createSpending = (): { readonly spend: Spend; readonly begin: () => void; readonly total: () => number } => {
+  let [spent, total] = [0, 0];
+  return {
+    begin: () => void (spent = 0),
+    total: () => total,
+    spend: (columns) => {
+      spent += columns;
+      total += columns;
+      if (spent > maxDocumentColumns)
+        throw failure('query_too_costly', `The document is about tables with more than ${maxDocumentColumns} columns.`);
+    },
+  };
+};
+
+const rootObject = (name: string, roots: Roots, types: Types): GraphQLObjectType =>
+  new GraphQLObjectType({ name, fields: () => fieldsOf(roots, types) });
+
+const found = (names: ReadonlySet<string>, find: (name: string) => RootField | undefined): [string, RootField][] =>
+  [...names].flatMap((name): [string, RootField][] => {
+    const field = find(name);
+    return field ? [[name, field]] : [];
+  });
+
+/** Makes of the schema what a document names; each type once. */
+const documentSchemas = (model: GraphModel, spend: Spend): ((document: DocumentNode) => GraphQLSchema) => {
+  const types = makeTypes((name) => model.table(name) !== undefined, spend);
+  return (document) => {
+    const { fields, types: typeNames } = namesIn(document);
+    const queries = found(fields, model.query);
+    const hasNone = fields.has('no_tables') && queries.length === 0 && isEmpty(model);
+    const query = hasNone
+      ? new GraphQLObjectType({ name: 'query_root', fields: empty })
+      : rootObject('query_root', queries, types);
+    const mutation = rootObject('mutation_root', found(fields, model.mutation), types);
+    const named = [...typeNames].flatMap((name) => typeNamed(name, model, types) ?? []);
+    const roots = [query, mutation].filter(({ name }) => typeNames.has(name));
+    return new DocumentSchema({
+      query,
+      mutation,
+      types: Object.fromEntries([...named, ...roots].map((type) => [type.name, type])),
+    });
+  };
 };
 
 const graphOf = (id: number, data: DataSchema, documents: DocumentCache): Graph => {
   const model = graphModel(data);
-  const schema = graphqlSchema(model);
-  const schemaAbout = reducing(model, schema);
+  const { spend, begin, total } = createSpending();
+  const make = documentSchemas(model, spend);
+  const wholeSchema = wholeSchemas(model);
+  // Cached documents do not hold the types of a schema that is no more.
+  const schemas = new WeakMap<DocumentNode, GraphQLSchema>();
+  const schemaOf = (source: DocumentNode): GraphQLSchema => {
+    const schema = schemas.get(source) ?? make(source);
+    schemas.set(source, schema);
+    return schema;
+  };
   return {
     data,
     model,
-    schema,
+    size: total,
+    schemaOf: ({ source }) => {
+      begin();
+      return schemaOf(source);
+    },
     introspect: (operation, { selected, variables }, visible) => {
       const about = aboutOf(model, visible);
-      return documents.answer(operation, about, () => introspect(schemaAbout(about), operation, selected, variables));
+      return documents.answer(operation, about, () =>
+        introspect(wholeSchema(about, visible), operation, selected, variables),
+      );
     },
     read: (text) => {
       const key = `${id} ${text}`;
       const known = documents.document(key);
       if (known) return { document: known };
-      const reading = readDocument(schema, text);
+      begin();
+      const reading = readDocument(make, text);
       if (reading.document) documents.keep(key, reading.document);
       return reading;
     },
@@ -327,11 +479,7 @@ const maxGraphs = 50;
 const maxColumns = 50_000;
 
 // One that is larger than all may be is kept nevertheless, alone: making it takes as long as it is large.
-const sizeOf = ({ data }: Graph): number =>
-  Math.min(
-    [...data.tables.values()].reduce((sum, { columns }) => sum + columns.size + 1, 1),
-    maxColumns,
-  );
+const sizeOf = (graph: Graph): number => Math.min(graph.size() + 1, maxColumns);
 
 /** GraphQL of the projects that asked lately. */
 export const createGraphs = (): ((projectId: string, data: DataSchema) => Graph) => {
@@ -340,8 +488,8 @@ export const createGraphs = (): ((projectId: string, data: DataSchema) => Graph)
   let made = 0;
   return (projectId, data) => {
     const known = graphs.get(projectId);
-    if (known?.data === data) return known;
-    const graph = graphOf((made += 1), data, documents);
+    const graph = known?.data === data ? known : graphOf((made += 1), data, documents);
+    // A graph grows with what is asked of it.
     graphs.set(projectId, graph);
     return graph;
   };

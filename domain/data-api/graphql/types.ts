@@ -14,6 +14,8 @@ import {
   GraphQLInt,
   type GraphQLFieldConfigArgumentMap,
   type GraphQLOutputType,
+  GraphQLString,
+  getNamedType,
 } from 'graphql';
 import type { Column } from '../schema/schema.ts';
 import type { GraphTable, Relation } from './model.ts';
@@ -38,13 +40,16 @@ export interface TableInputs {
   readonly key: GraphQLInputObjectType | null;
 }
 
+/** A column, or anything else that has the type of one. */
+export type Typed = Pick<Column, 'baseType'>;
+
 /** The types of one schema, each made once, when it is first asked for. */
 export interface Types {
   readonly orderBy: GraphQLEnumType;
-  readonly column: (column: Column) => ValueType;
+  readonly column: (column: Typed) => ValueType;
   readonly scalar: (baseType: string) => GraphQLScalarType;
   /** `String_comparison_exp` and so on. */
-  readonly comparison: (column: Column) => GraphQLInputObjectType;
+  readonly comparison: (column: Typed) => GraphQLInputObjectType;
   readonly object: (table: GraphTable) => GraphQLObjectType;
   readonly aggregate: (table: GraphTable) => GraphQLObjectType;
   readonly response: (table: GraphTable) => GraphQLObjectType;
@@ -69,17 +74,19 @@ export const required = <T extends GraphQLNullableType>(type: T): GraphQLNonNull
 export const listOf = <T extends GraphQLNullableType>(type: T): GraphQLList<GraphQLNonNull<T>> =>
   new GraphQLList(new GraphQLNonNull(type));
 
-const ending = '_comparison_exp';
+/** The end of the names of types that compare a column. */
+export const comparisonEnding = '_comparison_exp';
 
 /** Whether a type compares a column: where it is expected, the value alone may stand, too. */
-export const isComparison = (name: string): boolean => name.endsWith(ending);
+export const isComparison = (name: string): boolean => name.endsWith(comparisonEnding);
 
 const inputsOfNames = (names: object, type: GraphQLInputType): GraphQLInputFieldConfigMap =>
   Object.fromEntries(Object.keys(names).map((name) => [name, { type }]));
 
-const fieldsOf = (column: Column, type: ValueType): GraphQLInputFieldConfigMap => {
+const fieldsOf = (column: Typed, type: ValueType): GraphQLInputFieldConfigMap => {
   const isList = isArray(column.baseType);
-  const base = elementType(column);
+  // A type whose name GraphQL cannot hold is a String: which column is asked for first must not decide.
+  const base = getNamedType(type) === GraphQLString ? 'text' : elementType(column);
   return {
     ...inputsOfNames(plainOperators, type),
     _in: { type: listOf(type) },
@@ -98,7 +105,7 @@ export const comparisonTypes = (column: Types['column'], scalar: Types['scalar']
   const made = new Map<string, GraphQLInputObjectType>();
   return (of) => {
     const isList = isArray(of.baseType);
-    const name = `${String(scalar(elementType(of)))}${isList ? '_array' : ''}${ending}`;
+    const name = `${String(scalar(elementType(of)))}${isList ? '_array' : ''}${comparisonEnding}`;
     const known = made.get(name);
     if (known) return known;
     const element = scalar(elementType(of));
