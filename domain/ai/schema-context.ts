@@ -153,17 +153,30 @@ const shared = (names: Iterable<string>, words: ReadonlySet<string>): number =>
   Array.from(names).filter((name) => Array.from(wordsOf(name.replaceAll('_', ' '))).some((word) => words.has(word)))
     .length;
 
+/**
+ * The columns whose names are compared, some 10 ms of the process; the tables after them are ranked by their own names.
+ */
+const maxRankedColumns = 10_000;
+
 /** A table's own name weighs more than any number of columns; what a fitting table refers to comes next to it. */
 const byFitness = (tables: readonly Table[], about: string): Table[] => {
   const words = wordsOf(about);
+  let compared = 0;
+  const columnsOf = (table: Table): Iterable<string> => {
+    if (compared > maxRankedColumns) return [];
+    compared += table.columns.size;
+    return table.columns.keys();
+  };
   const own = new Map(
-    tables.map((table) => [table.name, shared([table.name], words) * 100 + shared(table.columns.keys(), words)]),
+    tables.map((table) => [table.name, shared([table.name], words) * 100 + shared(columnsOf(table), words)]),
   );
   const fitness = ({ name, relationships }: Table): number =>
     (own.get(name) ?? 0) + Math.max(0, ...relationships.map(({ target }) => own.get(target) ?? 0)) / 2;
   const ranked = tables.map((table) => ({ table, fits: fitness(table) }));
   return ranked.toSorted((a, b) => b.fits - a.fits || (a.table.name < b.table.name ? -1 : 1)).map(({ table }) => table);
 };
+
+const maxPassedOver = 20;
 
 const restText = (names: readonly string[], maxChars: number): string => {
   if (names.length === 0) return '';
@@ -186,8 +199,9 @@ export const schemaContext = (schema: DataSchema, { maxChars, policies = [], abo
   const left: string[] = [];
   let length = 0;
   for (const table of tables) {
-    const text = tableText(table, policies);
-    if (length + text.length + 2 > room) left.push(table.name);
+    // After some tables that do not fit no others are tried: there may be thousands.
+    const text = left.length < maxPassedOver ? tableText(table, policies) : null;
+    if (text === null || length + text.length + 2 > room) left.push(table.name);
     else {
       texts.push(text);
       length += text.length + 2;

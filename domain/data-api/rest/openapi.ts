@@ -1,3 +1,6 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type AnswerBody, jsonObject, maxAnswerLength } from '../answer-body.ts';
+import { DataError } from '../errors.ts';
 import type { Column, DataSchema, Routine, Table } from '../schema/schema.ts';
 import { quoteName } from '../sql/sql.ts';
 import type { RestAnswer, Work } from './request.ts';
@@ -174,25 +177,59 @@ const visibleTo = async ({ caller, schema, executor }: Work): Promise<Visible> =
   return { tables: setOf(tables), functions: setOf(functions) };
 };
 
-const documentOf = ({ tables, routines }: DataSchema, visible: Visible): Json => {
+/** The process answers others after so many milliseconds. */
+const sliceMs = 5;
+
+type Fields = readonly (readonly [key: string, json: string])[];
+
+/** Writes the values of an object, a few at a time: there may be thousands, of 1,600 columns each. */
+const written = async (values: ReadonlyMap<string, () => Json>): Promise<Fields> => {
+  const fields: (readonly [string, string])[] = [];
+  let [began, length] = [performance.now(), 0];
+  for (const [key, value] of values) {
+    const json = JSON.stringify(value());
+    fields.push([key, json]);
+    length += json.length;
+    if (length > maxAnswerLength)
+      throw new DataError(400, '54000', 'The description of all tables and functions is longer than an answer may be.');
+    if (performance.now() - began > sliceMs) {
+      await nextTurn();
+      began = performance.now();
+    }
+  }
+  return fields;
+};
+
+const documentOf = async ({ tables, routines }: DataSchema, visible: Visible): Promise<AnswerBody> => {
   const shown = [...tables.values()].filter(({ name }) => visible.tables.has(name));
   const called = [...routines.values()].flatMap(([first]) =>
     first !== undefined && visible.functions.has(first.name) ? [first] : [],
   );
-  return {
-    openapi: '3.1.0',
-    info: { title: 'Data API', description: 'The tables and functions of this project.', version: '1' },
-    paths: Object.fromEntries([
-      ...shown.map((table) => [`/${table.name}`, tablePath(table)] as const),
-      ...called.map((routine) => [`/rpc/${routine.name}`, functionPath(routine)] as const),
+  const paths = await written(
+    new Map([
+      ...shown.map((table) => [`/${table.name}`, () => tablePath(table)] as const),
+      ...called.map((routine) => [`/rpc/${routine.name}`, () => functionPath(routine)] as const),
     ]),
-    components: {
-      schemas: Object.fromEntries(shown.map((table) => [table.name, tableSchema(table)])),
-      parameters: sharedParameters,
-      securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'apikey' } },
-    },
-    security: [{ apiKey: [] }],
+  );
+  const schemas = await written(new Map(shown.map((table) => [table.name, () => tableSchema(table)] as const)));
+  const components = {
+    parameters: sharedParameters,
+    securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'apikey' } },
   };
+  const info = { title: 'Data API', description: 'The tables and functions of this project.', version: '1' };
+  return jsonObject([
+    ['openapi', JSON.stringify('3.1.0')],
+    ['info', JSON.stringify(info)],
+    ['paths', jsonObject(paths)],
+    [
+      'components',
+      jsonObject([
+        ['schemas', jsonObject(schemas)],
+        ...Object.entries(components).map(([key, value]) => [key, JSON.stringify(value)] as const),
+      ]),
+    ],
+    ['security', JSON.stringify([{ apiKey: [] }])],
+  ]);
 };
 
 /** `GET …/`: the project's own OpenAPI document, of what the caller may use. */
@@ -200,5 +237,5 @@ export const describeProject = async (work: Work): Promise<RestAnswer> => ({
   status: 200,
   headers: {},
   type: 'application/json; charset=utf-8',
-  body: JSON.stringify(documentOf(work.schema, await visibleTo(work))),
+  body: await documentOf(work.schema, await visibleTo(work)),
 });
