@@ -55,9 +55,9 @@ const Traffic = () => {
     queryFn: () =>
       call('GET /projects/{project_id}/stats', { params: { project_id: project.id }, query: { range: '24h' } }),
   });
-  const points = data?.points.filter(({ surface }) => surface !== 'management') ?? [];
+  const points = data?.points.filter(({ surface }) => surface !== 'management');
   const sum = (of: 'requests' | 'errors'): string =>
-    points.reduce((total, point) => total + point[of], 0).toLocaleString();
+    points?.reduce((total, point) => total + point[of], 0).toLocaleString() ?? '–';
   return (
     <section className="panel">
       <h2>

@@ -6,7 +6,8 @@ import { useSchema } from '../../client/schema.ts';
 import { Failure } from '../../components/failure.tsx';
 
 interface Step {
-  readonly done: boolean;
+  /** Undefined until the API has answered. */
+  readonly done: boolean | undefined;
   readonly label: string;
   readonly at: string;
 }
@@ -28,17 +29,24 @@ const useSteps = (): { readonly steps: readonly Step[]; readonly error: Error | 
     queryFn: () => call('GET /projects/{project_id}/api-keys', { params, query: { limit: 50 } }),
   });
   const base = `/projects/${project.id}`;
-  const hasTable = schema.data?.tables.some((table) => table.schema === 'public') === true;
-  const hasCalled = keys.data?.api_keys.some(({ last_used_at: at }) => at !== null) === true;
+  const hasTable = schema.data?.tables.some((table) => table.schema === 'public');
+  const hasCalled = keys.data?.api_keys.some(({ last_used_at: at }) => at !== null);
   return {
     steps: [
       { done: hasTable, label: 'Make a table', at: `${base}/tables` },
-      { done: (functions.data?.total ?? 0) > 0, label: 'Write a function', at: `${base}/functions` },
-      { done: (runs.data?.total ?? 0) > 0, label: 'Run it', at: `${base}/functions` },
+      { done: functions.data && functions.data.total > 0, label: 'Write a function', at: `${base}/functions` },
+      { done: runs.data && runs.data.total > 0, label: 'Run it', at: `${base}/functions` },
       { done: hasCalled, label: 'Use an API key', at: `${base}/keys` },
     ],
     error: schema.error ?? functions.error ?? runs.error ?? keys.error,
   };
+};
+
+const marks = { done: '✓', open: '○', unknown: '·' } as const;
+
+const stateOf = ({ done }: Step): keyof typeof marks => {
+  if (done === undefined) return 'unknown';
+  return done ? 'done' : 'open';
 };
 
 /** The first steps in a project, which tick themselves. */
@@ -49,11 +57,11 @@ export const FirstSteps = () => {
       <h2>First steps</h2>
       {error && <Failure error={error} />}
       <ul className="steps">
-        {steps.map(({ done, label, at }) => (
-          <li key={label}>
-            <span aria-hidden="true">{done ? '✓' : '○'}</span>
-            <Link href={at}>{label}</Link>
-            <span className="muted">{done ? 'done' : ''}</span>
+        {steps.map((step) => (
+          <li key={step.label}>
+            <span aria-hidden="true">{marks[stateOf(step)]}</span>
+            <Link href={step.at}>{step.label}</Link>
+            <span className="muted">{step.done ? 'done' : ''}</span>
           </li>
         ))}
       </ul>
