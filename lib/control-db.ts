@@ -113,7 +113,10 @@ const openPool = ({ url, connections, log, isLowPriority = false, settings = {} 
 /** A statement that the server refused leaves a usable connection; after any other failure it is closed. */
 const leavesUsable = (error: unknown): boolean => error instanceof DatabaseError && error.severity === 'ERROR';
 
-/** The control database. Opens connections when they are first needed; a server that is down is an error within 2 s. */
+/**
+ * The control database. Opens connections when they are first needed; a server that is down is an error within 2 s, or
+ * later where connections were slow lately (`connectTimes`).
+ */
 export const openControlDb = (options: ControlDbOptions): ControlDb => {
   const pool = openPool(options);
   const untilSilence = createSilenceWatch(options.url);
