@@ -21,7 +21,7 @@ const tablePart = (index: number): string[] => {
   const parent = ['parent', 'bigint', 'int8', false, null, false, null, null];
   const others = Array.from({ length: columns - 2 }, (_, column) => columnRow(column));
   const key = [`table_${index}_parent_fkey`, `table_${Math.max(index - 1, 0)}`, ['parent'], ['id']];
-  const head = ['r', null, true, 28, [[true, ['id']]]];
+  const head = ['r', null, true, 28, [[true, ['id']]], true];
   return [
     'table',
     `table_${index}`,

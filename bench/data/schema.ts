@@ -90,7 +90,7 @@ const wide = { tables: 10_000, columns: 5 };
 const describedTables = (): (string | null)[][] => {
   const names = Array.from({ length: wide.columns }, (_, column) => `column_${column}`);
   const list = JSON.stringify(names.map((name) => [name, 'integer', 'int4', false, null, false, null, null]));
-  const head = JSON.stringify(['r', null, true, 28, [[true, ['column_0']]]]);
+  const head = JSON.stringify(['r', null, true, 28, [[true, ['column_0']]], true]);
   const parts = Array.from({ length: wide.tables }, (_, table) => ['table', `table_${table}`, head, list, null]);
   return [['schema', '', '1', '["int4"]', null], ...parts];
 };

@@ -171,7 +171,7 @@ const byFitness = (tables: readonly Table[], about: string): Table[] => {
     tables.map((table) => [table.name, shared([table.name], words) * 100 + shared(columnsOf(table), words)]),
   );
   const fitness = ({ name, relationships }: Table): number =>
-    (own.get(name) ?? 0) + Math.max(0, ...relationships.map(({ target }) => own.get(target) ?? 0)) / 2;
+    (own.get(name) ?? 0) + relationships.reduce((most, { target }) => Math.max(most, own.get(target) ?? 0), 0) / 2;
   const ranked = tables.map((table) => ({ table, fits: fitness(table) }));
   return ranked.toSorted((a, b) => b.fits - a.fits || (a.table.name < b.table.name ? -1 : 1)).map(({ table }) => table);
 };

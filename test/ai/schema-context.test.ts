@@ -10,6 +10,7 @@ const tableOf = (name: string, columns: readonly string[]): Table => ({
   kind: 'table',
   comment: 'a secret comment',
   rowSecurity: false,
+  hasPlainColumns: true,
   columns: new Map(
     columns.map((column) => [
       column,

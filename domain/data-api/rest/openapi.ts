@@ -182,22 +182,27 @@ const sliceMs = 5;
 
 type Fields = readonly (readonly [key: string, json: string])[];
 
-/** Writes the values of an object, a few at a time: there may be thousands, of 1,600 columns each. */
-const written = async (values: ReadonlyMap<string, () => Json>): Promise<Fields> => {
-  const fields: (readonly [string, string])[] = [];
+/** Writes values of objects, a few at a time: there may be thousands, of 1,600 columns each. */
+const createWriter = (): ((values: ReadonlyMap<string, () => Json>) => Promise<Fields>) => {
   let [began, length] = [performance.now(), 0];
-  for (const [key, value] of values) {
-    const json = JSON.stringify(value());
-    fields.push([key, json]);
-    length += json.length;
-    if (length > maxAnswerLength)
-      throw new DataError(400, '54000', 'The description of all tables and functions is longer than an answer may be.');
-    if (performance.now() - began > sliceMs) {
+  return async (values) => {
+    const fields: (readonly [string, string])[] = [];
+    for (const [key, value] of values) {
+      const json = JSON.stringify(value());
+      fields.push([key, json]);
+      length += json.length;
+      if (length > maxAnswerLength)
+        throw new DataError(
+          400,
+          '54000',
+          'The description of all tables and functions is longer than an answer may be.',
+        );
+      if (performance.now() - began < sliceMs) continue;
       await nextTurn();
       began = performance.now();
     }
-  }
-  return fields;
+    return fields;
+  };
 };
 
 const documentOf = async ({ tables, routines }: DataSchema, visible: Visible): Promise<AnswerBody> => {
@@ -205,6 +210,7 @@ const documentOf = async ({ tables, routines }: DataSchema, visible: Visible): P
   const called = [...routines.values()].flatMap(([first]) =>
     first !== undefined && visible.functions.has(first.name) ? [first] : [],
   );
+  const written = createWriter();
   const paths = await written(
     new Map([
       ...shown.map((table) => [`/${table.name}`, () => tablePath(table)] as const),
@@ -212,22 +218,18 @@ const documentOf = async ({ tables, routines }: DataSchema, visible: Visible): P
     ]),
   );
   const schemas = await written(new Map(shown.map((table) => [table.name, () => tableSchema(table)] as const)));
-  const components = {
-    parameters: sharedParameters,
-    securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'apikey' } },
-  };
   const info = { title: 'Data API', description: 'The tables and functions of this project.', version: '1' };
+  const securitySchemes = { apiKey: { type: 'apiKey', in: 'header', name: 'apikey' } };
+  const components = jsonObject([
+    ['schemas', jsonObject(schemas)],
+    ['parameters', JSON.stringify(sharedParameters)],
+    ['securitySchemes', JSON.stringify(securitySchemes)],
+  ]);
   return jsonObject([
     ['openapi', JSON.stringify('3.1.0')],
     ['info', JSON.stringify(info)],
     ['paths', jsonObject(paths)],
-    [
-      'components',
-      jsonObject([
-        ['schemas', jsonObject(schemas)],
-        ...Object.entries(components).map(([key, value]) => [key, JSON.stringify(value)] as const),
-      ]),
-    ],
+    ['components', components],
     ['security', JSON.stringify([{ apiKey: [] }])],
   ]);
 };

@@ -26,6 +26,8 @@ const limits = { maxBytes: 16 * 1024 * 1024, timeoutMs: 20_000 };
 /** Tables, views and functions of one schema. */
 const maxParts = 50_000;
 
+const maxRefused = 1000;
+
 const tooLarge = (): DataError =>
   new DataError(422, 'schema_too_large', 'The schema of this project is too large to be served.', {
     hint: `It may have ${maxParts} tables, views and functions, described in ${limits.maxBytes / 1024 / 1024} MB. Drop what is not needed, or move it to a schema that is not exposed.`,
@@ -66,13 +68,23 @@ const checkWith = (
       return rows ?? [];
     });
 
+  /** Schemas that were too large, with the time when that was seen: it takes 16 MB of the database to see it. */
+  const refused = new LRUCache<string, number>({ max: maxRefused });
+
+  const refuse = (name: string): never => {
+    refused.set(name, now());
+    throw tooLarge();
+  };
+
   const readSchema = async (reader: SchemaReader): Promise<DataSchema> => {
+    const name = entryName(reader);
+    if (now() - (refused.get(name) ?? Number.NEGATIVE_INFINITY) < freshMs) throw tooLarge();
     try {
       const parts = await fetchRows(reader, introspectionOf(reader.schema));
-      if (parts.length > maxParts) throw tooLarge();
-      return schemaOf(parts, reader.schema);
+      return parts.length > maxParts ? refuse(name) : schemaOf(parts, reader.schema);
     } catch (error) {
-      throw error instanceof AnswerTooLarge ? tooLarge() : error;
+      if (error instanceof AnswerTooLarge) return refuse(name);
+      throw error;
     }
   };
 

@@ -41,7 +41,9 @@ with relations as materialized (
       a.attgenerated <> '' or a.attidentity = 'a',
       pg_catalog.col_description(a.attrelid, a.attnum),
       coalesce(own.labels, element.labels)
-    ) order by a.attnum) as list
+    ) order by a.attnum) as list,
+    pg_catalog.bool_or(a.attname::text collate "C" ~ '^[A-Za-z_][A-Za-z0-9_]*$'
+      and not pg_catalog.starts_with(a.attname::text, '__')) as has_plain
   from pg_catalog.pg_attribute a
   join relations r on r.oid = a.attrelid
   join pg_catalog.pg_type t on t.oid = a.atttypid
@@ -105,14 +107,14 @@ select p.part, p.name, p.head, p.list, p.links from (
     (select coalesce(pg_catalog.json_agg(b.name), '[]') from base_types b)::text as list, null as links
   union all
   select 'table', r.relname::text, pg_catalog.json_build_array(r.relkind, r.comment, r.relrowsecurity, r.updates,
-      coalesce(k.list, '[]'))::text, coalesce(c.list, '[]')::text, f.list::text
+      coalesce(k.list, '[]'), coalesce(c.has_plain, false))::text, coalesce(c.list, '[]')::text, f.list::text
   from relations r left join columns c on c.attrelid = r.oid left join keys k on k.indrelid = r.oid
     left join foreign_keys f on f.conrelid = r.oid
   union all
   select 'routine', r.proname::text, pg_catalog.json_build_array(r.comment, r.variadic, r.provolatile, r.proretset,
       r.is_void, r.returns, r.composite, r.of_table, r.parameters)::text, null, null
   from routines r
-) p order by p.part, p.name`;
+) p order by p.part, p.name collate "C", p.head`;
 
 type ColumnRow = readonly [
   name: string,
@@ -131,6 +133,7 @@ type TableHead = readonly [
   rowSecurity: boolean,
   updates: number,
   keys: readonly (readonly [isPrimary: boolean, columns: readonly string[]])[],
+  hasPlainColumns: boolean,
 ];
 
 type ForeignKeyRow = readonly [name: string, target: string, columns: readonly string[], targets: readonly string[]];
@@ -185,15 +188,16 @@ const lazily = <T>(make: () => T): (() => T) => {
 
 type TableFacts = Pick<
   Table,
-  'kind' | 'comment' | 'rowSecurity' | 'primaryKey' | 'uniques' | 'insertable' | 'updatable'
+  'kind' | 'comment' | 'rowSecurity' | 'hasPlainColumns' | 'primaryKey' | 'uniques' | 'insertable' | 'updatable'
 >;
 
 const tableFacts = (head: string): TableFacts => {
-  const [kind, comment, rowSecurity, updates, keys] = JSON.parse(head) as TableHead;
+  const [kind, comment, rowSecurity, updates, keys, hasPlainColumns] = JSON.parse(head) as TableHead;
   return {
     kind: kinds[kind] ?? 'table',
     comment,
     rowSecurity,
+    hasPlainColumns,
     primaryKey: keys.find(([isPrimary]) => isPrimary)?.[1] ?? [],
     uniques: keys.map(([, of]) => of),
     insertable: (updates & insertBit) !== 0,
@@ -241,6 +245,10 @@ class ReadTable implements Table {
 
   get columns(): Table['columns'] {
     return this.#columns();
+  }
+
+  get hasPlainColumns(): boolean {
+    return this.#facts().hasPlainColumns;
   }
 
   get primaryKey(): readonly string[] {
@@ -314,19 +322,21 @@ class ReadRoutine implements Routine {
 /** A row of the answer: the kind and name of what it describes, and its parts as JSON. */
 type Part = readonly (string | null)[];
 
-/** Some 20,000 foreign keys, which take 40 ms of the process. The tables after them lead nowhere. */
-const maxLinkBytes = 2 * 1024 * 1024;
+/** They take some 40 ms of the process. Those after them lead nowhere. */
+const maxForeignKeys = 20_000;
+/** In characters of their description. */
+const maxLinkLength = 4 * 1024 * 1024;
 
 const foreignKeysOf = (parts: readonly Part[]): ForeignKey[] => {
   const keys: ForeignKey[] = [];
-  let bytes = 0;
+  let length = 0;
   for (const [, table, , , links] of parts) {
-    bytes += links?.length ?? 0;
-    if (bytes > maxLinkBytes) break;
+    length += links?.length ?? 0;
+    if (length > maxLinkLength) break;
     for (const [name, target, columns, targetColumns] of JSON.parse(links ?? '[]') as ForeignKeyRow[])
       keys.push({ name, table: table ?? '', target, columns, targetColumns });
   }
-  return keys;
+  return keys.slice(0, maxForeignKeys);
 };
 
 const tablesOf = (schema: string, parts: readonly Part[]): Map<string, Table> => {

@@ -27,6 +27,8 @@ export interface Table {
   readonly kind: TableKind;
   readonly comment: string | null;
   readonly rowSecurity: boolean;
+  /** Whether a column has a name of Latin letters, digits and `_` that does not begin with `__` or a digit. */
+  readonly hasPlainColumns: boolean;
   /** By name, in the table's order. */
   readonly columns: ReadonlyMap<string, Column>;
   /** Columns of the primary key, in its order; empty without one. */
@@ -183,6 +185,9 @@ const throughOf = (table: Table, near: ForeignKey, far: ForeignKey): Relationshi
   },
 });
 
+/** A table has some hundreds at most, unless somebody repeats them; each request that embeds goes through them. */
+const maxRelationships = 10_000;
+
 /** A primary key has 32 columns at most: more foreign keys within one repeat each other. */
 const maxJunctionKeys = 32;
 
@@ -226,12 +231,19 @@ export const relationshipsOf = (
     if (!keys.has(key)) return [];
     return [...keys].filter((other) => other !== key).map((other) => throughOf(table, key, other));
   };
-  return ({ name }) =>
-    (touching.get(name) ?? []).flatMap((key) => {
-      const table = tables.get(key.table);
-      if (table === undefined) return [];
-      const [near, far] = directOf(key, table);
-      const there = key.table === name ? [near] : [];
-      return key.target === name ? [...there, far, ...throughKey(key, table)] : there;
-    });
+  const alongKey = (key: ForeignKey, name: string): Relationship[] => {
+    const table = tables.get(key.table);
+    if (table === undefined) return [];
+    const [near, far] = directOf(key, table);
+    const there = key.table === name ? [near] : [];
+    return key.target === name ? [...there, far, ...throughKey(key, table)] : there;
+  };
+  return ({ name }) => {
+    const found: Relationship[] = [];
+    for (const key of touching.get(name) ?? []) {
+      found.push(...alongKey(key, name));
+      if (found.length >= maxRelationships) break;
+    }
+    return found;
+  };
 };

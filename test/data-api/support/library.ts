@@ -44,6 +44,7 @@ const table = (name: string, columns: Readonly<Record<string, string>>, relation
   kind: 'table',
   comment: null,
   rowSecurity: false,
+  hasPlainColumns: true,
   columns: new Map(Object.entries(columns).map(([key, type]) => [key, column(key, type)])),
   primaryKey: ['id'],
   uniques: [],
