@@ -13,6 +13,7 @@ const log: Table = {
   kind: 'table',
   comment: null,
   rowSecurity: false,
+  hasPlainColumns: true,
   columns: new Map([
     [
       'line',

@@ -36,6 +36,7 @@ const table = (index: number): Table => ({
   kind: 'table',
   comment: null,
   rowSecurity: true,
+  hasPlainColumns: true,
   columns: new Map(Array.from({ length: 15 }, (_, n) => [`column_${n}`, column(n)])),
   primaryKey: ['column_0'],
   uniques: [['column_0']],
@@ -52,7 +53,8 @@ const model = graphModel({
   baseTypes: new Set(),
   bytes: 0,
 });
-const schema = graphqlSchema(wholeModel(model, null));
+const made = (visible: ReadonlySet<string> | null) => graphqlSchema(wholeModel(model, visible), () => undefined);
+const schema = made(null);
 
 const answer = (query: string, variables: Fields = {}, of = schema): string => {
   const { document, errors } = readDocument(() => of, query);
@@ -107,7 +109,7 @@ for (const [query, variables] of requested)
   });
 
 test('a part of the tables has the same names, and nothing that leads to the others', (t) => {
-  const reduced = graphqlSchema(wholeModel(model, new Set(['table_1', 'table_2', 'table_50'])));
+  const reduced = made(new Set(['table_1', 'table_2', 'table_50']));
   const text = answer(getIntrospectionQuery(), {}, reduced);
   for (const shown of ['table_1', 'table_2_by_pk', 'insert_table_50', 'table_2_bool_exp'])
     t.true(text.includes(`"${shown}"`), shown);

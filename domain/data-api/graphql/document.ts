@@ -75,9 +75,36 @@ const comparisonVariables = (document: DocumentNode): Set<string> => {
   return found;
 };
 
+/** graphql-js visits each field of a type for each object, those that are left out included: 40 ns each. */
+const maxInputFields = 1_000_000;
+
+type Spend = (type: GraphQLInputObjectType) => void;
+
+/** Counts the fields of the types of objects. @throws {GraphQLError} when they are too many */
+const createInputBudget = (): Spend => {
+  const sizes = new Map<GraphQLInputObjectType, number>();
+  let left = maxInputFields;
+  return (type) => {
+    const size = sizes.get(type) ?? Object.keys(type.getFields()).length;
+    sizes.set(type, size);
+    left -= size;
+    if (left < 0)
+      throw failure(
+        'query_too_costly',
+        `The objects of the request have more than ${maxInputFields} fields together, those that are left out included: send fewer objects at a time.`,
+      );
+  };
+};
+
 const normalizeDocument = (schema: GraphQLSchema, document: DocumentNode): DocumentNode => {
   const variables = comparisonVariables(document);
   const types = new TypeInfo(schema);
+  const spend = createInputBudget();
+  const count = (): void => {
+    const type = types.getInputType();
+    const named = type && getNamedType(type);
+    if (named instanceof GraphQLInputObjectType) spend(named);
+  };
   const enter = (node: ObjectFieldNode): ObjectFieldNode | undefined => {
     const type = types.getInputType();
     const named = type && getNamedType(type);
@@ -85,47 +112,52 @@ const normalizeDocument = (schema: GraphQLSchema, document: DocumentNode): Docum
     if (!isBareNode(node.value, named.name, (name) => variables.has(name))) return undefined;
     return { ...node, value: asComparison(node.value) };
   };
-  return visit(document, visitWithTypeInfo(types, { ObjectField: { enter } }));
+  return visit(document, visitWithTypeInfo(types, { ObjectField: { enter }, ObjectValue: count }));
 };
 
 const isBare = (value: unknown, type: string): boolean => !isFields(value) || isBareObject(Object.keys(value), type);
 
-const fieldValue = (value: unknown, type: GraphQLInputType): unknown => {
+const fieldValue = (value: unknown, type: GraphQLInputType, spend: Spend): unknown => {
   const isColumn = type instanceof GraphQLInputObjectType && isComparison(type.name);
-  if (!isColumn || !isBare(value, type.name)) return normal(value, type);
-  return normal(value === null ? { _is_null: true } : { _eq: value }, type);
+  if (!isColumn || !isBare(value, type.name)) return normal(value, type, spend);
+  return normal(value === null ? { _is_null: true } : { _eq: value }, type, spend);
 };
 
 /** Numbers that GraphQL's own types read become JavaScript's; all others stay as they were written. */
-const normal = (value: unknown, type: GraphQLInputType): unknown => {
-  if (type instanceof GraphQLNonNull) return normal(value, type.ofType);
+const normal = (value: unknown, type: GraphQLInputType, spend: Spend): unknown => {
+  if (type instanceof GraphQLNonNull) return normal(value, type.ofType, spend);
   if (value === null || value === undefined) return value;
   if (type instanceof GraphQLList) {
     const element = type.ofType;
-    return Array.isArray(value) ? value.map((one) => normal(one, element)) : normal(value, element);
+    return Array.isArray(value) ? value.map((one) => normal(one, element, spend)) : normal(value, element, spend);
   }
   if (!(type instanceof GraphQLInputObjectType))
     return ['Int', 'Float'].includes(type.name) ? plainNumber(value) : value;
   if (!isFields(value)) return value;
+  spend(type);
   const fields = type.getFields();
   return Object.fromEntries(
     Object.entries(value).map(([name, one]) => {
       const field = fields[name];
-      return [name, field ? fieldValue(one, field.type) : one];
+      return [name, field ? fieldValue(one, field.type, spend) : one];
     }),
   );
 };
 
-/** The variables of a request, as the types of the operation's definitions read them. */
+/**
+ * The variables of a request, as the types of the operation's definitions read them.
+ * @throws {GraphQLError} when they are too many
+ */
 export const normalizeVariables = (
   schema: GraphQLSchema,
   { variableDefinitions = [] }: OperationDefinitionNode,
   variables: Fields,
 ): Fields => {
+  const spend = createInputBudget();
   const typed = variableDefinitions.flatMap((definition) => {
     const name = definition.variable.name.value;
     const type = typeOfVariable(schema, definition);
-    return type && Object.hasOwn(variables, name) ? [[name, normal(variables[name], type)] as const] : [];
+    return type && Object.hasOwn(variables, name) ? [[name, normal(variables[name], type, spend)] as const] : [];
   });
   return Object.fromEntries(typed);
 };
@@ -204,6 +236,12 @@ const operationsOf = (document: DocumentNode): Operation[] => {
   return document.definitions.filter(isOperation).map((node) => ({ node, fragments }));
 };
 
+/** The options of graphql-js, for documents and for variables. */
+export const validationOptions = ({ extensions }: GraphQLSchema) => ({
+  maxErrors: 20,
+  hideSuggestions: extensions['isWide'] === true,
+});
+
 /** The names of fields and of types in a document. */
 export const namesIn = (document: DocumentNode): Readonly<Record<'fields' | 'types', ReadonlySet<string>>> => {
   const [fields, types] = [new Set<string>(), new Set<string>()];
@@ -223,7 +261,7 @@ export const readDocument = (schemaOf: (document: DocumentNode) => GraphQLSchema
     const source = parsed(text);
     const schema = schemaOf(source);
     const document = normalizeDocument(schema, source);
-    const errors = validate(schema, document, rules, { maxErrors: 20 });
+    const errors = validate(schema, document, rules, validationOptions(schema));
     if (errors.length > 0) return { errors: withCodes('validation_failed', errors) };
     return { document: { source: document, operations: operationsOf(document) } };
   } catch (error) {
@@ -262,6 +300,8 @@ const maxStatements = 8;
 const maxAnswers = 2;
 // A parsed document holds 75 bytes for each letter that people write, and 200 where only fields stand.
 const bytesForLetter = 100;
+/** The part of a schema that a document with variables is read with holds so much beside its types. */
+const bytesOfSchema = 4096;
 
 interface Statement {
   readonly operation: Operation;
@@ -294,7 +334,6 @@ export interface DocumentCache {
   readonly statement: (operation: Operation, variables: Fields, make: () => CompiledQuery) => CompiledQuery;
   /**
    * @param about the tables that it describes
-   * @param about of which tables it tells
    */
   readonly answer: (operation: Operation, about: string, make: () => Answer['texts']) => Answer['texts'];
 }
@@ -303,7 +342,7 @@ const sum = (list: readonly { readonly bytes: number }[]): number =>
   list.reduce((total, { bytes }) => total + bytes, 0);
 
 const sizeOf = ({ letters, statements, answers }: Entry): number =>
-  letters * bytesForLetter + 2 * (sum(statements) + sum(answers)) + 1;
+  letters * bytesForLetter + bytesOfSchema + 2 * (sum(statements) + sum(answers));
 
 const lettersOf = (texts: Iterable<string | null>): number => {
   let letters = 0;

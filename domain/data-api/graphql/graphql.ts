@@ -6,7 +6,7 @@ import type { SchemaCache } from '../schema/schema.ts';
 import { type Graph, createGraphs } from './schema.ts';
 import { type DataKey, once } from '../idempotency.ts';
 import { bodiesOf } from '../sql/sql.ts';
-import { chooseOperation, withCodes, normalizeVariables } from './document.ts';
+import { chooseOperation, normalizeVariables, validationOptions, withCodes } from './document.ts';
 import { failure, visibleTables } from './model.ts';
 import { bound, type Fields } from './inputs.ts';
 import { type CompiledQuery, type MutationPart, type Operation, mutationParts } from './operation.ts';
@@ -158,7 +158,7 @@ const coerced = (schemaOf: () => GraphQLSchema, operation: Operation, variables:
   if (definitions.length === 0) return {};
   const schema = schemaOf();
   const given = normalizeVariables(schema, operation.node, variables);
-  const { variableValues, errors } = getVariableValues(schema, definitions, given, { maxErrors: 20 });
+  const { variableValues, errors } = getVariableValues(schema, definitions, given, validationOptions(schema));
   if (errors) throw new AggregateError(withCodes('validation_failed', errors));
   return variableValues.coerced;
 };

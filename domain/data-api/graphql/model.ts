@@ -136,15 +136,15 @@ export const endings = (name: string): readonly (readonly [table: string, suffix
 const reserved = new Set(['query_root', 'mutation_root', 'order_by', 'Int', 'Float', 'String', 'Boolean', 'ID']);
 
 /**
- * Whether GraphQL can have a table: one whose types have the name of another's is left out, where the other one comes
- * before it in the order of names.
+ * Whether GraphQL can have a table: it has columns that GraphQL can name, and where its types have the names of
+ * another's, it comes before that one in the order of names.
  */
-const fitting = (tables: DataSchema['tables']): ((name: string) => boolean) => {
+const fittingIn = (tables: DataSchema['tables']): ((name: string) => boolean) => {
   const known = new Map<string, boolean>();
   const hasOwner = (name: string, before: string): boolean =>
-    [name, ...endings(name).map(([table]) => table)].some((owner) => owner < before && fits(owner));
+    endings(name).some(([owner]) => owner < before && fits(owner));
   const find = (name: string): boolean => {
-    if (!tables.has(name) || !isName(name) || name.endsWith('_comparison_exp')) return false;
+    if (tables.get(name)?.hasPlainColumns !== true || !isName(name) || name.endsWith('_comparison_exp')) return false;
     const names = [name, ...suffixes.map((suffix) => `${name}_${suffix}`)];
     return !names.some((one) => reserved.has(one) || hasOwner(one, name));
   };
@@ -258,20 +258,18 @@ const byName = (a: string, b: string): number => (a < b ? -1 : 1);
 const mutationName = /^(?:insert|update|delete)_(.+)$/;
 
 /** The tables that a mutation may be about, by its name: `insert_a_one` inserts one row of `a`, or rows of `a_one`. */
-const mutated = (name: string): string[] => {
+const tablesOfMutation = (name: string): string[] => {
   const [, rest] = mutationName.exec(name) ?? [];
   if (rest === undefined) return [];
   return [...new Set([rest, rest.replace(/_one$/, ''), rest.replace(/_by_pk$/, '')])].toSorted(byName);
 };
 
-/** Whether a table has columns that GraphQL can name. */
-export const hasFields = (table: GraphTable | undefined): table is GraphTable =>
-  table !== undefined && table.columns.size > 0;
+const isThere = (table: GraphTable | undefined): table is GraphTable => table !== undefined;
 
 /** Derives the GraphQL model of a project's tables. */
 export const graphModel = (schema: DataSchema): GraphModel => {
   const made = new Map<string, GraphTable>();
-  const fits = fitting(schema.tables);
+  const fits = fittingIn(schema.tables);
   const make = (name: string): GraphTable | undefined => {
     const table = schema.tables.get(name);
     return table && fits(name) ? graphTable(table, find) : undefined;
@@ -285,12 +283,12 @@ export const graphModel = (schema: DataSchema): GraphModel => {
     name: string,
     owners: readonly string[],
     fieldsOf: (table: GraphTable) => [string, RootField][],
-  ): RootField | undefined => firstOf(owners.map(find).filter(hasFields).flatMap(fieldsOf)).get(name);
+  ): RootField | undefined => firstOf(owners.map(find).filter(isThere).flatMap(fieldsOf)).get(name);
   return {
     schema,
     table: find,
     query: (name) => rootOf(name, [name, ...endings(name).map(([table]) => table)], queriesOf),
-    mutation: (name) => rootOf(name, mutated(name), mutationsOf),
+    mutation: (name) => rootOf(name, tablesOfMutation(name), mutationsOf),
   };
 };
 
@@ -312,9 +310,12 @@ export const visibleTables = async (
   return new Set(JSON.parse(text ?? '[]') as string[]);
 };
 
-/** Whether no table has fields: nothing is looked at beyond the first that has. */
-export const isEmpty = ({ schema, table }: GraphModel): boolean =>
-  !schema.tables.keys().some((name) => hasFields(table(name)));
+/** The tables that are looked at: thousands of which none fits are no usual project. */
+const maxEmpty = 100;
+
+/** Whether GraphQL has none of the tables. */
+export const isEmpty = ({ schema: { tables }, table }: GraphModel): boolean =>
+  tables.size <= maxEmpty && !tables.keys().some((name) => table(name) !== undefined);
 
 type Copies = ReadonlyMap<string, GraphTable & { readonly relations: Map<string, Relation> }>;
 
@@ -345,7 +346,7 @@ export const wholeModel = (model: GraphModel, visible: ReadonlySet<string> | nul
     .filter((name) => visible === null || visible.has(name))
     .toSorted(byName)
     .map(model.table)
-    .filter(hasFields);
+    .filter(isThere);
   const copies: Copies = new Map(shown.map((table) => [table.name, copyOf(table)]));
   for (const { name, relations } of shown)
     for (const relation of relations.values()) {

@@ -15,7 +15,7 @@ import {
   type DocumentNode,
   type GraphQLNamedType,
 } from 'graphql';
-import type { DataSchema } from '../schema/schema.ts';
+import type { DataSchema, Table } from '../schema/schema.ts';
 import {
   comparisonTypes,
   aggregateObject,
@@ -38,6 +38,7 @@ import {
   failure,
   graphModel,
   isEmpty,
+  isName,
   wholeModel,
 } from './model.ts';
 import { elementType, isArray, scalarTypes, type Inputs, inputsOf, type Fields } from './inputs.ts';
@@ -50,7 +51,7 @@ import {
   namesIn,
   readDocument,
 } from './document.ts';
-import { typeNamed } from './type-names.ts';
+import { tableOfType, typeNamed } from './type-names.ts';
 import { type SelectedField, argument, collect } from './collect.ts';
 import { type Operation, type CompiledQuery, compileQuery } from './operation.ts';
 import { LRUCache } from 'lru-cache';
@@ -60,10 +61,10 @@ const orderBy = (): GraphQLEnumType => {
   return new GraphQLEnumType({ name: 'order_by', values: Object.fromEntries(ways.map((way) => [way, {}])) });
 };
 
-/** Called with the number of columns that a type is made of. @throws {GraphQLError} when a request needs too many */
-type Spend = (columns: number) => void;
+/** Called for each type of a table, with the number of columns that it is made of. */
+type OnMade = (columns: number) => void;
 
-const makeTypes = (isTable: (name: string) => boolean, spend: Spend): Types => {
+const makeTypes = (isTable: (name: string) => boolean, onMade: OnMade): Types => {
   const scalar = scalarTypes(isTable);
   const column = memoized((of: Typed) => {
     const element = scalar(elementType(of));
@@ -71,7 +72,7 @@ const makeTypes = (isTable: (name: string) => boolean, spend: Spend): Types => {
   });
   const ofTable = <V>(make: (table: GraphTable, types: Types) => V): ((table: GraphTable) => V) =>
     memoized((table: GraphTable) => {
-      spend(table.columns.size);
+      onMade(table.columns.size + 1);
       return make(table, types);
     });
   const types: Types = {
@@ -152,11 +153,8 @@ const empty: ObjectFields = { no_tables: { type: GraphQLBoolean, description: 'A
  * The GraphQL schema of a project's tables, for introspection: nothing in it can be executed. It is known to be valid,
  * and so not checked again; that would take longer than making it.
  */
-export const graphqlSchema = ({ tables, queries, mutations }: WholeModel): GraphQLSchema => {
-  const types = makeTypes(
-    (name) => tables.has(name),
-    () => undefined,
-  );
+export const graphqlSchema = ({ tables, queries, mutations }: WholeModel, onMade: OnMade): GraphQLSchema => {
+  const types = makeTypes((name) => tables.has(name), onMade);
   return new GraphQLSchema({
     assumeValid: true,
     query: new GraphQLObjectType({
@@ -173,6 +171,8 @@ export const graphqlSchema = ({ tables, queries, mutations }: WholeModel): Graph
 type NamedTypes = Readonly<Record<string, GraphQLNamedType>>;
 
 interface Named {
+  /** Whether the tables have so many columns that unknown names are not compared with them. */
+  readonly isWide: boolean;
   readonly query: GraphQLObjectType;
   readonly mutation: GraphQLObjectType;
   readonly types: NamedTypes;
@@ -186,8 +186,9 @@ class DocumentSchema extends GraphQLSchema {
   readonly #named: Named;
 
   constructor(named: Named) {
-    super({ assumeValid: true });
-    this.#named = { ...named, types: { ...super.getTypeMap(), ...named.types } };
+    super({ assumeValid: true, extensions: { isWide: named.isWide } });
+    const types = Object.assign(Object.create(null) as object, super.getTypeMap(), named.types);
+    this.#named = { ...named, types };
   }
 
   override getQueryType(): GraphQLObjectType {
@@ -337,7 +338,7 @@ export interface Graph {
     selected: Introspected,
     visible: ReadonlySet<string> | null,
   ) => ReadonlyMap<string, string>;
-  /** Columns of the types that were made so far. */
+  /** The number of columns of all types that were made so far. */
   readonly size: () => number;
 }
 
@@ -346,21 +347,23 @@ interface Introspected {
   readonly variables: Fields;
 }
 
-/** All of so many columns take 75 ms of the process, which does nothing else meanwhile. */
+/** The types of a table cost what those of ten columns do. */
+const columnsPerTable = 10;
+/** The types of so many columns take 75 ms of the process, which does nothing else meanwhile. */
 const maxIntrospectedColumns = 5000;
+/** A document needs a part of the types of each table. */
+const maxDocumentColumns = 10_000;
+/** Names that are near to an unknown one are looked for among so many columns: each comparison takes some µs. */
+const maxSuggestedColumns = 1000;
 
-/** Stops at once when it is too much: columns that nobody has asked for are not even parsed. */
-const checkSize = ({ schema: { tables } }: GraphModel, visible: ReadonlySet<string> | null): void => {
+/** Stops at once when it is too much: columns that are not needed are not even parsed. */
+const areWithin = (max: number, tables: Iterable<Pick<Table, 'columns'>>): boolean => {
   let columns = 0;
-  for (const [name, table] of tables) {
-    if (visible?.has(name) === false) continue;
-    columns += table.columns.size;
-    if (columns > maxIntrospectedColumns)
-      throw failure(
-        'query_too_costly',
-        `The tables have more than ${maxIntrospectedColumns} columns, too many to describe them all. Queries and mutations work.`,
-      );
+  for (const table of tables) {
+    columns += columnsPerTable + table.columns.size;
+    if (columns > max) return false;
   }
+  return true;
 };
 
 const everything = '*';
@@ -369,65 +372,64 @@ const separator = ' ';
 
 const aboutOf = ({ schema }: GraphModel, visible: ReadonlySet<string> | null): string => {
   if (visible === null) return everything;
-  const names = [...schema.tables.keys()];
+  const names = [...schema.tables.keys()].filter(isName);
   const shown = names.filter((name) => visible.has(name));
   return shown.length === names.length ? everything : shown.join(separator);
 };
 
-/** The last two schemas are kept: that of the service, and another one, since end users of all kinds mostly see the same. */
-const wholeSchemas = (model: GraphModel): ((about: string, visible: ReadonlySet<string> | null) => GraphQLSchema) => {
+/** The two that were asked for last are kept: end users of all kinds mostly see the same. */
+const wholeSchemas = (
+  model: GraphModel,
+  onMade: OnMade,
+): ((about: string, visible: ReadonlySet<string> | null) => GraphQLSchema) => {
   const made = new LRUCache<string, GraphQLSchema>({ max: 2 });
   return (about, visible) => {
     const known = made.get(about);
     if (known) return known;
-    checkSize(model, visible);
-    const schema = graphqlSchema(wholeModel(model, visible));
+    const shown = model.schema.tables.values().filter(({ name }) => visible?.has(name) !== false);
+    if (!areWithin(maxIntrospectedColumns, shown))
+      throw failure(
+        'query_too_costly',
+        `The tables have more than ${maxIntrospectedColumns} columns, too many to describe them all. Queries and mutations work.`,
+      );
+    const schema = graphqlSchema(wholeModel(model, visible), onMade);
     made.set(about, schema);
     return schema;
-  };
-};
-
-/** All types that are made of so many columns take some 0.1 s of the process. */
-const maxDocumentColumns = 10_000;
-
-const createSpending = (): { readonly spend: Spend; readonly begin: () => void; readonly total: () => number } => {
-  let [spent, total] = [0, 0];
-  return {
-    begin: () => void (spent = 0),
-    total: () => total,
-    spend: (columns) => {
-      spent += columns;
-      total += columns;
-      if (spent > maxDocumentColumns)
-        throw failure('query_too_costly', `The document is about tables with more than ${maxDocumentColumns} columns.`);
-    },
   };
 };
 
 const rootObject = (name: string, roots: Roots, types: Types): GraphQLObjectType =>
   new GraphQLObjectType({ name, fields: () => fieldsOf(roots, types) });
 
-const found = (names: ReadonlySet<string>, find: (name: string) => RootField | undefined): [string, RootField][] =>
+const rootsNamed = (names: ReadonlySet<string>, find: (name: string) => RootField | undefined): [string, RootField][] =>
   [...names].flatMap((name): [string, RootField][] => {
     const field = find(name);
     return field ? [[name, field]] : [];
   });
 
+/** @throws {GraphQLError} when a document is about too much */
+const checkDocument = (tables: ReadonlySet<GraphTable>): void => {
+  if (!areWithin(maxDocumentColumns, tables))
+    throw failure('query_too_costly', `The document is about tables with more than ${maxDocumentColumns} columns.`);
+};
+
 /** Makes of the schema what a document names; each type once. */
-const documentSchemas = (model: GraphModel, spend: Spend): ((document: DocumentNode) => GraphQLSchema) => {
-  const types = makeTypes((name) => model.table(name) !== undefined, spend);
+const documentSchemas = (model: GraphModel, onMade: OnMade): ((document: DocumentNode) => GraphQLSchema) => {
+  const types = makeTypes((name) => model.table(name) !== undefined, onMade);
   return (document) => {
     const { fields, types: typeNames } = namesIn(document);
-    const queries = found(fields, model.query);
+    const [queries, mutations] = [rootsNamed(fields, model.query), rootsNamed(fields, model.mutation)];
+    const behindTypes = [...typeNames].flatMap((name) => tableOfType(name, model)?.table ?? []);
+    const tables = new Set([...[...queries, ...mutations].map(([, { table }]) => table), ...behindTypes]);
+    checkDocument(tables);
+    const query = rootObject('query_root', queries, types);
     const hasNone = fields.has('no_tables') && queries.length === 0 && isEmpty(model);
-    const query = hasNone
-      ? new GraphQLObjectType({ name: 'query_root', fields: empty })
-      : rootObject('query_root', queries, types);
-    const mutation = rootObject('mutation_root', found(fields, model.mutation), types);
+    const mutation = rootObject('mutation_root', mutations, types);
     const named = [...typeNames].flatMap((name) => typeNamed(name, model, types) ?? []);
     const roots = [query, mutation].filter(({ name }) => typeNames.has(name));
     return new DocumentSchema({
-      query,
+      isWide: !areWithin(maxSuggestedColumns, tables),
+      query: hasNone ? new GraphQLObjectType({ name: 'query_root', fields: empty }) : query,
       mutation,
       types: Object.fromEntries([...named, ...roots].map((type) => [type.name, type])),
     });
@@ -436,9 +438,10 @@ const documentSchemas = (model: GraphModel, spend: Spend): ((document: DocumentN
 
 const graphOf = (id: number, data: DataSchema, documents: DocumentCache): Graph => {
   const model = graphModel(data);
-  const { spend, begin, total } = createSpending();
-  const make = documentSchemas(model, spend);
-  const wholeSchema = wholeSchemas(model);
+  let size = 0;
+  const onMade: OnMade = (columns) => void (size += columns);
+  const make = documentSchemas(model, onMade);
+  const wholeSchema = wholeSchemas(model, onMade);
   // Cached documents do not hold the types of a schema that is no more.
   const schemas = new WeakMap<DocumentNode, GraphQLSchema>();
   const schemaOf = (source: DocumentNode): GraphQLSchema => {
@@ -449,11 +452,8 @@ const graphOf = (id: number, data: DataSchema, documents: DocumentCache): Graph 
   return {
     data,
     model,
-    size: total,
-    schemaOf: ({ source }) => {
-      begin();
-      return schemaOf(source);
-    },
+    size: () => size,
+    schemaOf: ({ source }) => schemaOf(source),
     introspect: (operation, { selected, variables }, visible) => {
       const about = aboutOf(model, visible);
       return documents.answer(operation, about, () =>
@@ -464,7 +464,6 @@ const graphOf = (id: number, data: DataSchema, documents: DocumentCache): Graph 
       const key = `${id} ${text}`;
       const known = documents.document(key);
       if (known) return { document: known };
-      begin();
       const reading = readDocument(make, text);
       if (reading.document) documents.keep(key, reading.document);
       return reading;
@@ -475,21 +474,28 @@ const graphOf = (id: number, data: DataSchema, documents: DocumentCache): Graph 
 };
 
 const maxGraphs = 50;
-/** One is some 7 kB of a graph. */
-const maxColumns = 50_000;
-
-// One that is larger than all may be is kept nevertheless, alone: making it takes as long as it is large.
-const sizeOf = (graph: Graph): number => Math.min(graph.size() + 1, maxColumns);
+/** A column of a type takes some 2 kB. */
+const maxColumns = 200_000;
+/** A graph that is larger begins anew: what was asked of it lately is seldom all of it. */
+const maxGraphColumns = 100_000;
 
 /** GraphQL of the projects that asked lately. */
-export const createGraphs = (): ((projectId: string, data: DataSchema) => Graph) => {
-  const graphs = new LRUCache<string, Graph>({ max: maxGraphs, maxSize: maxColumns, sizeCalculation: sizeOf });
+export const createGraphs = (
+  limits = { columns: maxColumns, ofGraph: maxGraphColumns },
+): ((projectId: string, data: DataSchema) => Graph) => {
+  const graphs = new LRUCache<string, Graph>({
+    max: maxGraphs,
+    maxSize: limits.columns,
+    sizeCalculation: (graph) => Math.min(graph.size() + 1, limits.columns),
+  });
   const documents = createDocumentCache();
   let made = 0;
   return (projectId, data) => {
     const known = graphs.get(projectId);
-    const graph = known?.data === data ? known : graphOf((made += 1), data, documents);
-    // A graph grows with what is asked of it.
+    const isUsable = known?.data === data && known.size() <= limits.ofGraph;
+    const graph = isUsable ? known : graphOf((made += 1), data, documents);
+    // A graph grows with what is asked of it, and its size is taken only when it is new to the cache.
+    graphs.delete(projectId);
     graphs.set(projectId, graph);
     return graph;
   };

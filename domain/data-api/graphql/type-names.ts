@@ -9,10 +9,10 @@ import {
   getNamedType,
 } from 'graphql';
 import { renamed } from './inputs.ts';
-import { type GraphModel, type GraphTable, type Suffix, endings, hasFields } from './model.ts';
+import { type GraphModel, type GraphTable, type Suffix, endings } from './model.ts';
 import { type TableInputs, type Types, comparisonEnding, isComparison } from './types.ts';
 
-/** Types are found by their names: a document names few of what may be thousands. */
+// Types are found by their names: a document names few of what may be thousands.
 
 type NullableType = GraphQLNamedType | null | undefined;
 
@@ -60,14 +60,24 @@ const bySuffix: Readonly<Record<Suffix, (table: GraphTable, types: Types) => Nul
   by_pk: () => null,
 };
 
-const tableType = (name: string, model: GraphModel, types: Types): NullableType => {
-  const table = model.table(name);
-  if (hasFields(table)) return types.object(table);
+/** The table that a type is made of, and the kind of the type; null: that of its rows. */
+export const tableOfType = (
+  name: string,
+  model: GraphModel,
+): { readonly table: GraphTable; readonly suffix: Suffix | null } | null => {
+  const own = model.table(name);
+  if (own) return { table: own, suffix: null };
   for (const [owner, suffix] of endings(name)) {
-    const found = model.table(owner);
-    if (hasFields(found)) return bySuffix[suffix](found, types);
+    const table = model.table(owner);
+    if (table) return { table, suffix };
   }
-  return undefined;
+  return null;
+};
+
+const tableType = (name: string, model: GraphModel, types: Types): NullableType => {
+  const found = tableOfType(name, model);
+  if (found === null) return null;
+  return found.suffix === null ? types.object(found.table) : bySuffix[found.suffix](found.table, types);
 };
 
 const builtIn: ReadonlyMap<string, GraphQLNamedType> = new Map(
