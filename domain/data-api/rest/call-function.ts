@@ -114,9 +114,19 @@ interface Chosen {
   readonly takesBody: boolean;
 }
 
-const fits = ({ parameters }: Routine, names: readonly string[]): boolean =>
-  parameters.every(({ name, optional }) => optional || names.includes(name)) &&
-  names.every((given) => given !== '' && parameters.some(({ name }) => name === given));
+// The server's own limit.
+const maxParameters = 100;
+/** Overloads of one name that are considered. */
+const maxOverloads = 100;
+
+const fits = ({ parameters }: Routine, names: ReadonlySet<string>): boolean => {
+  if (names.size > maxParameters || names.has('')) return false;
+  const known = new Set(parameters.map(({ name }) => name));
+  return (
+    parameters.every(({ name, optional }) => optional || names.has(name)) &&
+    names.values().every((name) => known.has(name))
+  );
+};
 
 const takesBody = ({ parameters }: Routine, types: readonly string[]): boolean => {
   const [first] = parameters;
@@ -174,8 +184,9 @@ const ambiguous = (schema: DataSchema, candidates: readonly Routine[]): DataErro
  * @throws {DataError} PGRST202 when there is none, PGRST203 when there are several
  */
 const chooseFunction = (schema: DataSchema, given: Given): Chosen => {
-  const overloads = schema.routines.get(given.name) ?? [];
-  const named = given.bodyOnly ? [] : overloads.filter((routine) => fits(routine, given.names));
+  const overloads = (schema.routines.get(given.name) ?? []).slice(0, maxOverloads);
+  const names = new Set(given.names);
+  const named = given.bodyOnly ? [] : overloads.filter((routine) => fits(routine, names));
   const candidates = named.length > 0 ? named : overloads.filter((routine) => takesBody(routine, given.bodyTypes));
   const [routine] = candidates;
   if (routine === undefined) throw notFound(schema, given, overloads);
@@ -229,7 +240,11 @@ const queryArguments = ({ schema, query, request }: Work): Map<string, string[]>
     ? pairsOf(request.queryText).filter(([key]) => !reservedParameters.has(key))
     : query.args;
   const values = new Map<string, string[]>();
-  for (const [key, value] of pairs) values.set(key, [...(values.get(key) ?? []), value]);
+  for (const [key, value] of pairs) {
+    const known = values.get(key);
+    if (known) known.push(value);
+    else values.set(key, [value]);
+  }
   return values;
 };
 
@@ -303,6 +318,7 @@ const resultTable = ({ tables }: DataSchema, { name, comment, sql, returns }: Ro
     columns,
     kind: 'view',
     rowSecurity: false,
+    hasPlainColumns: true,
     primaryKey: [],
     uniques: [],
     relationships: [],

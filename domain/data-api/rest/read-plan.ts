@@ -138,7 +138,11 @@ const hintOf = ({ constraint, junction }: Relationship, others: readonly Relatio
   return isShared ? junction.constraints[1] : junction.table;
 };
 
-const refuseAmbiguous = (table: Table, { name }: Wanted, found: readonly Relationship[]): never => {
+/** So many choices are told: a table may have thousands. */
+const maxChoices = 50;
+
+const refuseAmbiguous = (table: Table, { name }: Wanted, all: readonly Relationship[]): never => {
+  const found = all.slice(0, maxChoices);
   const choices = found.map((relationship) => `'${name}!${hintOf(relationship, found)}'`).join(', ');
   throw new DataError(
     300,
@@ -281,14 +285,34 @@ const checkSize = ({ table, items, query }: Level): void => {
   if (listed + ordered > maxColumns) refuseTooMany('columns and orders', maxColumns);
 };
 
-const namesOf = ({ alias, name }: RelationAst): readonly string[] => (alias === null ? [name] : [alias, name]);
+/** The columns that a level lists, those that are spread from related rows included. */
+const widthOf = (table: Table, fields: readonly Field[]): number =>
+  fields.reduce((sum, field) => {
+    if (field.kind === 'all') return sum + table.columns.size;
+    const isSpread = field.kind === 'relation' && field.spread;
+    return sum + (isSpread ? widthOf(field.plan.table, field.plan.fields) : 1);
+  }, 0);
+
+/** Each level is checked before the one around it: what is counted here is small. */
+const checkWidth = (table: Table, fields: readonly Field[]): void => {
+  if (widthOf(table, fields) > maxColumns) refuseTooMany('columns and orders', maxColumns);
+};
 
 const isRelation = (item: SelectItem): item is RelationAst => item.kind === 'relation';
 
-/** The relation that a path's first name means: an alias goes before a name. */
-const relationNamed = (items: readonly SelectItem[], name: string): RelationAst | undefined => {
+type RelationsByName = ReadonlyMap<string, RelationAst>;
+
+/** The relations that paths mean by their first names: an alias goes before a name, and the first of several. */
+const relationsByName = (items: readonly SelectItem[]): RelationsByName => {
   const relations = items.filter(isRelation);
-  return relations.find(({ alias }) => alias === name) ?? relations.find((item) => namesOf(item).includes(name));
+  if (relations.length > maxEmbedded) refuseTooMany('embedded resources', maxEmbedded);
+  const found = new Map<string, RelationAst>();
+  const add = (name: string | null, relation: RelationAst): void => {
+    if (name !== null && !found.has(name)) found.set(name, relation);
+  };
+  for (const relation of relations) add(relation.alias, relation);
+  for (const relation of relations) add(relation.name, relation);
+  return found;
 };
 
 const refuseNotEmbedded = (name: string): never => {
@@ -300,12 +324,12 @@ const refuseNotEmbedded = (name: string): never => {
 const here = <T>(list: readonly At<T>[]): T[] => list.filter(({ path }) => path.length === 0).map(({ what }) => what);
 
 /** Groups them by the relations of a level, with the relation's name taken off the path. */
-const divide = <T>(list: readonly At<T>[], items: readonly SelectItem[]): Map<RelationAst, At<T>[]> => {
+const divide = <T>(list: readonly At<T>[], relations: RelationsByName): Map<RelationAst, At<T>[]> => {
   const byRelation = new Map<RelationAst, At<T>[]>();
   for (const { path, what } of list) {
     const [name, ...rest] = path;
     if (name === undefined) continue;
-    const relation = relationNamed(items, name) ?? refuseNotEmbedded(name);
+    const relation = relations.get(name) ?? refuseNotEmbedded(name);
     const known = byRelation.get(relation) ?? [];
     known.push({ path: rest, what });
     byRelation.set(relation, known);
@@ -314,9 +338,9 @@ const divide = <T>(list: readonly At<T>[], items: readonly SelectItem[]): Map<Re
 };
 
 /** The same for all that can be said. */
-const queriesOf = ({ items, query }: Level): ((relation: RelationAst) => Located) => {
-  const [where, order] = [divide(query.where, items), divide(query.order, items)];
-  const [limit, offset] = [divide(query.limit, items), divide(query.offset, items)];
+const queriesOf = ({ query }: Level, relations: RelationsByName): ((relation: RelationAst) => Located) => {
+  const [where, order] = [divide(query.where, relations), divide(query.order, relations)];
+  const [limit, offset] = [divide(query.limit, relations), divide(query.offset, relations)];
   return (relation) => ({
     where: where.get(relation) ?? [],
     order: order.get(relation) ?? [],
@@ -400,7 +424,8 @@ const relatedCondition = ({ relationship, plan }: RelationField): Condition => (
 const levelPlan = (level: Level, resolver: Resolver, toOne: boolean): ReadPlan => {
   const { table, items, query } = level;
   checkSize(level);
-  const queryOf = queriesOf(level);
+  const named = relationsByName(items);
+  const queryOf = queriesOf(level, named);
   const relations = new Map<RelationAst, RelationField>();
   const fields = items.map((item): Field => {
     if (item.kind === 'all') return item;
@@ -410,9 +435,10 @@ const levelPlan = (level: Level, resolver: Resolver, toOne: boolean): ReadPlan =
     return field;
   });
   const findRelation: FindRelation = (name) => {
-    const relation = relationNamed(items, name);
+    const relation = named.get(name);
     return (relation && relations.get(relation)) ?? null;
   };
+  checkWidth(table, fields);
   const requestRelated = (name: string): Condition | null => {
     const related = findRelation(name);
     return related === null ? null : relatedCondition(related);

@@ -1,6 +1,16 @@
 import type { Condition, ReadPlan, RelationField } from '../data-api.ts';
 import type { Relationship, Table } from '../schema/schema.ts';
-import { type SqlBuilder, arrayText, quoteName, quoteText, isSql, operatorSql, searchSql, rowValueSql } from './sql.ts';
+import {
+  type SqlBuilder,
+  arrayText,
+  quoteName,
+  quoteText,
+  isSql,
+  maxRelated,
+  operatorSql,
+  searchSql,
+  rowValueSql,
+} from './sql.ts';
 
 type Compare = Extract<Condition, { kind: 'compare' }>;
 type Search = Extract<Condition, { kind: 'search' }>;
@@ -87,13 +97,21 @@ const partSql = (condition: Condition, alias: string, builder: SqlBuilder): stri
   }
 };
 
-/** How many related rows it asks for, those within such conditions included. */
-const countRelated = (condition: Condition | null): number => {
-  if (condition === null) return 0;
-  if (condition.kind === 'related') return 1 + countRelated(condition.where);
-  if (condition.kind === 'not') return countRelated(condition.part);
-  if (condition.kind !== 'and' && condition.kind !== 'or') return 0;
-  return condition.parts.reduce((sum, part) => sum + countRelated(part), 0);
+/**
+ * How many related rows it asks for, those within such conditions included. Counts no further than one above the limit:
+ * filters of ten levels that each name the next one several times are a tree without end.
+ */
+const countRelated = (condition: Condition): number => {
+  const left = [condition];
+  let count = 0;
+  for (let one = left.pop(); one !== undefined && count <= maxRelated; one = left.pop()) {
+    if (one.kind === 'related') {
+      count += 1;
+      if (one.where) left.push(one.where);
+    } else if (one.kind === 'not') left.push(one.part);
+    else if (one.kind === 'and' || one.kind === 'or') for (const part of one.parts) left.push(part);
+  }
+  return count;
 };
 
 /**

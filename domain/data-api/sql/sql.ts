@@ -25,7 +25,7 @@ export interface SqlBuilder {
 const maxParams = 65_535;
 
 // To the planner each is one more table to join: 40 in one SELECT took a session all its memory.
-const maxRelated = 15;
+export const maxRelated = 15;
 // Subqueries have conditions of their own, which are planned by themselves.
 const maxRelatedTogether = 100;
 
