@@ -92,7 +92,7 @@ inBrowser('runs are filtered, explained and run again; a failure shows its stack
   await tabOf(page, 'Runs').click();
   await page.getByRole('cell', { name: 'success' }).waitFor();
   await page.getByLabel('Status').selectOption('error');
-  await page.getByText('1 runs').waitFor();
+  await page.getByText('1 run', { exact: true }).waitFor();
   t.true(page.url().includes('status=error'));
   await looksRight(t, page, 'function-runs');
   await page.getByRole('row').nth(1).getByRole('link').click();

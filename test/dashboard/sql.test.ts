@@ -107,7 +107,7 @@ inBrowser(
     }
     t.deepEqual(await sql('select count(*) from kept'), [{ count: 2 }]);
     await runSql(page, `update kept set id = 5 where id = 1`);
-    await status(page, /UPDATE: 1 rows/).waitFor();
+    await status(page, /UPDATE: 1 row /).waitFor();
     await page.getByLabel('Read only').check();
     await runSql(page, 'delete from kept');
     await page

@@ -226,7 +226,7 @@ inBrowser('filters, orders and whose eyes it is are in the address; foreign keys
   await page.getByRole('button', { name: 'Peek at authors' }).click();
   await page.getByRole('dialog').getByText('Grace').waitFor();
   await page.getByRole('dialog').getByRole('link', { name: 'Open in authors' }).click();
-  await page.getByText('1 rows').waitFor();
+  await page.getByText('1 row', { exact: true }).waitFor();
   await cell(page, 'Grace').waitFor();
   await page.goto(at('/tables/books'));
   await page.getByLabel('Look as').selectOption('anon');

@@ -160,7 +160,7 @@ inBrowser('users are made in dialogs, by file and with errors in words', async (
   await page.getByLabel('File').setInputFiles(file('no json'));
   await page.getByText(/The file is not JSON/).waitFor();
   await page.getByLabel('File').setInputFiles(file('{"users": [{"email": "one@example.com"}, {"email": "nobody"}]}'));
-  await page.getByText('2 users are in this file, 0 with a password.').waitFor();
+  await page.getByText('The file has 2 users, 0 with a password.').waitFor();
   await page.getByRole('dialog').getByRole('button', { name: 'Import' }).click();
   await page.getByText(/1 imported, 0 skipped, 1 failed/).waitFor();
   const faults = page.getByRole('region', { name: 'Not imported' });
@@ -207,7 +207,7 @@ inBrowser('a table of users is shown before it is imported, followed, and its er
   await dialog.getByLabel('File').setInputFiles(given('name,address\nAda,ada@example.com'));
   await dialog.getByText(/one of them has to be email/).waitFor();
   await dialog.getByLabel('File').setInputFiles(given(`${table}\r\nada@example.com,,,,`));
-  await dialog.getByText(/^6 users are in this file, 1 with a password\. 1 repeat/).waitFor();
+  await dialog.getByText(/^The file has 6 users, 1 with a password\. 1 repeat/).waitFor();
   const preview = dialog.getByRole('region', { name: 'The first users of the file' });
   await preview.getByText('{"name":"Ü","team":"<b>red</b>"}').waitFor();
   await looksRight(t, page, 'users-preview');

@@ -79,7 +79,7 @@ inBrowser('a failing webhook is found, its answer read, and what it missed is se
   await page.getByRole('link', { name: 'All deliveries of the webhook' }).click();
   await page.getByRole('link', { name: 'Replay' }).click();
   await page.getByRole('button', { name: 'Count them' }).click();
-  await page.getByText('1 deliveries fit. Nothing is sent yet.').waitFor();
+  await page.getByText('1 delivery found. Nothing is sent yet.').waitFor();
   await looksRight(t, page, 'webhook-replay');
   t.is(receiver.received.length, tried + 1);
   await page.getByRole('button', { name: 'Send 1 once more' }).click();

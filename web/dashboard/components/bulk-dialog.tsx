@@ -1,11 +1,12 @@
 import { type QueryKey, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { counted } from '../client/counted.ts';
 import { Dialog } from './dialog.tsx';
 import { Failure } from './failure.tsx';
 
 interface BulkDialogProps {
   readonly title: string;
-  /** The plural of their name, such as `jobs`. */
-  readonly things: string;
+  /** The name of one of them, such as `job`. */
+  readonly thing: string;
   /** The filter in words. */
   readonly words: string;
   /** The effect on each of them. */
@@ -24,7 +25,7 @@ const countText = (count: number): string => count.toLocaleString('en');
 
 /** Changes all things of a filter. How many that would be stands there first. */
 export const BulkDialog = (props: BulkDialogProps) => {
-  const { title, things, words, effect, button, isDangerous = false, countKey, stale, change, onClose } = props;
+  const { title, thing, words, effect, button, isDangerous = false, countKey, stale, change, onClose } = props;
   const queries = useQueryClient();
   const preview = useQuery({ queryKey: countKey, queryFn: () => change(true), gcTime: 0 });
   const run = useMutation({
@@ -40,10 +41,7 @@ export const BulkDialog = (props: BulkDialogProps) => {
       {preview.error && <Failure error={preview.error} onRetry={() => void preview.refetch()} />}
       {preview.data && run.data === undefined && (
         <p role="status">
-          <strong>
-            {countText(matched)} {things}
-          </strong>{' '}
-          would be changed. Nothing is changed yet.
+          <strong>{counted(matched, thing)}</strong> would be changed. Nothing is changed yet.
         </p>
       )}
       {run.data && (

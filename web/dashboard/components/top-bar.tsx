@@ -20,7 +20,7 @@ export const TopBar = ({ brand, label, children }: TopBarProps) => (
       <div className="where">
         <Link href="/" className="brand">
           <Sign />
-          {brand}
+          <span>{brand}</span>
         </Link>
       </div>
       <nav aria-label={label}>{children}</nav>

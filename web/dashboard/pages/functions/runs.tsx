@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
+import { counted } from '../../client/counted.ts';
 import { call, send } from '../../client/api.ts';
 import { type Filters, oneOf, useFilters } from '../../client/filters.ts';
 import { usePace } from '../../client/live.ts';
@@ -203,7 +204,7 @@ const RunList = ({ fn }: { readonly fn: Fn }) => {
         <button type="button" onClick={() => void runs.refetch()}>
           Refresh
         </button>
-        <span className="muted">{runs.data?.total.toLocaleString('en')} runs</span>
+        <span className="muted">{runs.data && counted(runs.data.total, 'run')}</span>
       </div>
       {runs.error && <Failure error={runs.error} onRetry={() => void runs.refetch()} />}
       {runs.data?.total === 0 && (

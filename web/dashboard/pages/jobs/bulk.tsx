@@ -34,7 +34,7 @@ export const BulkJobs = ({ action, filter, words, onClose }: BulkProps) => {
   return (
     <BulkDialog
       {...texts[action]}
-      things="jobs"
+      thing="job"
       words={words}
       isDangerous={action === 'cancel'}
       countKey={['bulk', project.id, action, filter]}

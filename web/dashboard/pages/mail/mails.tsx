@@ -48,7 +48,7 @@ export const ResendDialog = ({ filter, words, onClose }: ResendProps) => {
   return (
     <BulkDialog
       title="Send these mails again?"
-      things="mails"
+      thing="mail"
       words={words}
       effect="Those that were given up, or whose fate is not known, go to the same addresses with the same text. One whose fate is not known may arrive twice."
       button="Send them again"

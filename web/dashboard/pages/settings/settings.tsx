@@ -3,6 +3,7 @@ import { type FormEvent, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { call } from '../../client/api.ts';
 import { useChange } from '../../client/change.ts';
+import { counted } from '../../client/counted.ts';
 import { fieldOf } from '../../client/form.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import type { Operations } from '../../client/types.ts';
@@ -107,6 +108,9 @@ const PlanChoice = () => {
   );
 };
 
+const numbered = (count: number | undefined, thing: string): string =>
+  count === undefined ? `all ${thing}s` : counted(count, thing);
+
 /** Names everything that is deleted with the project, with numbers where they are known. */
 const useDestroyed = (isOpen: boolean): readonly string[] => {
   const { project } = useProject();
@@ -124,10 +128,10 @@ const useDestroyed = (isOpen: boolean): readonly string[] => {
   });
   const { data } = usage;
   return [
-    `${data?.tables.used ?? 'all'} tables with their rows`,
-    `${users.data?.total ?? 'all'} users of the application`,
-    `${data?.functions.used ?? 'all'} functions with jobs, schedules and logs`,
-    `${data?.flags.used ?? 'all'} flags`,
+    `${numbered(data?.tables.used, 'table')} with all rows`,
+    `${numbered(users.data?.total, 'user')} of the application`,
+    `${numbered(data?.functions.used, 'function')} with jobs, schedules and logs`,
+    numbered(data?.flags.used, 'flag'),
     'all files, webhooks, API keys and settings',
   ];
 };

@@ -1,3 +1,4 @@
+import { counted } from '../../client/counted.ts';
 import { textOf } from '../../client/exact-json.ts';
 
 /** A node of EXPLAIN (FORMAT JSON). */
@@ -51,7 +52,7 @@ const rowsOf = (node: PlanNode): string => {
   const planned = numberOf(node['Plan Rows']).toLocaleString('en');
   return node['Actual Rows'] === undefined
     ? `about ${planned} rows`
-    : `${numberOf(node['Actual Rows']).toLocaleString('en')} rows, ${planned} were expected`;
+    : `${counted(numberOf(node['Actual Rows']), 'row')}, ${planned} were expected`;
 };
 
 /** An estimate that is ten times off is often why a plan is slow. */
@@ -83,9 +84,7 @@ const Node = ({ node, whole }: { readonly node: PlanNode; readonly whole: number
         {node['Index Cond'] && <code>{node['Index Cond']}</code>}
         {node.Filter && <code>{node.Filter}</code>}
         {numberOf(node['Rows Removed by Filter']) > 0 && (
-          <span className="warn">
-            {numberOf(node['Rows Removed by Filter']).toLocaleString('en')} rows read in vain
-          </span>
+          <span className="warn">{counted(numberOf(node['Rows Removed by Filter']), 'row')} read in vain</span>
         )}
       </p>
       {node.Plans && (

@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { counted } from '../../client/counted.ts';
 import { csvCell } from '../../client/delimited.ts';
 import { saveFile } from '../../client/download.ts';
 import { textOf } from '../../client/exact-json.ts';
@@ -89,7 +90,7 @@ export const Results = ({ run: { sql, ms, results } }: { readonly run: Run }) =>
       )}
       <p className="row" role="status">
         <span>
-          {result.command}: {result.rowCount.toLocaleString('en')} rows in {Math.round(ms)} ms
+          {result.command}: {counted(result.rowCount, 'row')} in {Math.round(ms)} ms
         </span>
         {result.isTruncated && <strong className="warn">There are more rows than are shown.</strong>}
         <code className="muted one-line" title={sql.slice(0, 2000)}>

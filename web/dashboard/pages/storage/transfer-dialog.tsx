@@ -1,5 +1,6 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useState } from 'react';
+import { counted } from '../../client/counted.ts';
 import { call } from '../../client/api.ts';
 import { fieldOf } from '../../client/form.ts';
 import { usePace } from '../../client/live.ts';
@@ -76,7 +77,7 @@ const Waiting = ({ op, jobId, files, onDone, onClose }: WaitingProps) => {
   return (
     <>
       <p>
-        {hasFailed ? 'The job has ended' : `${files.toLocaleString('en')} files are being ${past[op]}`}{' '}
+        {hasFailed ? 'The job has ended' : `${counted(files, 'file')} ${files === 1 ? 'is' : 'are'} being ${past[op]}`}{' '}
         <progress aria-label={`Files that are ${past[op]}`} max={100} value={data?.progress ?? 0} />
       </p>
       {hasFailed && (
@@ -111,7 +112,8 @@ interface QuestionProps {
 const Question = ({ op, plan: { files, collisions, names }, isPending, onRule, onBack }: QuestionProps) => (
   <>
     <p role="alert">
-      {collisions.toLocaleString('en')} of {files.toLocaleString('en')} files have names that are taken there:
+      {collisions.toLocaleString('en')} of {counted(files, 'file')}{' '}
+      {collisions === 1 ? 'has a name that is' : 'have names that are'} taken there:
     </p>
     <ul className="names">
       {names.map((name) => (

@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from 'react';
+import { counted } from '../../client/counted.ts';
 import { useProject } from '../../client/project.ts';
 import { shownName, sizeText } from './paths.ts';
 import { type Upload, clearDone, currentUploads, dropUpload, onUploads, pauseUpload, resumeUpload } from './uploads.ts';
@@ -71,7 +72,7 @@ export const UploadList = ({ bucket }: { readonly bucket: string }) => {
       <div className="row">
         <h2>Uploads</h2>
         <span className="muted" role="status">
-          {done} of {uploads.length} files
+          {done} of {counted(uploads.length, 'file')}
         </span>
         <progress
           aria-label="All uploads"

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'react';
+import { counted } from '../../client/counted.ts';
 import { bytesText } from '../../client/bytes.ts';
 import { saveFile } from '../../client/download.ts';
 import { useProject } from '../../client/project.ts';
@@ -33,7 +34,7 @@ const ProgressLine = ({
   <>
     <progress aria-label="Rows that have come" max={Math.max(total, rows, 1)} value={rows} />
     <p className="muted">
-      {rows.toLocaleString('en')} rows of about {Math.max(total, rows).toLocaleString('en')}, {bytesText(bytes)}
+      {counted(rows, 'row')} of about {Math.max(total, rows).toLocaleString('en')}, {bytesText(bytes)}
     </p>
   </>
 );

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import { counted } from '../../client/counted.ts';
 import { call } from '../../client/api.ts';
 import { type FileRows, importScript, maxFileBytes, readRows, typeOfValues } from '../../client/import.ts';
 import { useProject } from '../../client/project.ts';
@@ -47,7 +48,7 @@ const replaced = <T,>(list: readonly T[], index: number, value: T): readonly T[]
 const Preview = ({ draft, table, onChange }: PreviewProps) => {
   const { file, targets, types } = draft;
   return (
-    <Table caption={`The first of ${file.rows.length.toLocaleString('en')} rows`} columns={file.names}>
+    <Table caption={`The first of ${counted(file.rows.length, 'row')}`} columns={file.names}>
       <tr>
         {file.names.map((name, index) => (
           <td key={name}>

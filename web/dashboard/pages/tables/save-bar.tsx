@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { counted } from '../../client/counted.ts';
 import { textOf } from '../../client/exact-json.ts';
 import { useProject } from '../../client/project.ts';
 import type { SchemaTable } from '../../client/schema.ts';
@@ -158,7 +159,7 @@ export const SaveBar = ({ table, edits, saving, onClosed }: SaveBarProps) => {
           }}
           onClose={close}
         >
-          <p>{count} changes of this table are forgotten. Nothing of them was saved.</p>
+          <p>{counted(count, 'change')} of this table will be lost, since nothing of it was saved.</p>
         </Confirm>
       )}
     </section>

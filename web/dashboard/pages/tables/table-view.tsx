@@ -1,4 +1,5 @@
 import { useCallback, useMemo, useRef, useState } from 'react';
+import { counted } from '../../client/counted.ts';
 import { orderOf, termsOf } from '../../client/conditions.ts';
 import { atLeast, useProject } from '../../client/project.ts';
 import type { SchemaTable } from '../../client/schema.ts';
@@ -119,7 +120,7 @@ const TableHead = ({ table, view, total, mayInsert, onSet, onReload, onOpen }: H
     <div className="row">
       <h1>{table.name}</h1>
       <span className="muted" role="status">
-        {total === null ? 'Loading…' : `${view.count === 'exact' ? '' : 'about '}${total.toLocaleString('en')} rows`}
+        {total === null ? 'Loading…' : `${view.count === 'exact' ? '' : 'about '}${counted(total, 'row')}`}
       </span>
       {view.count === 'estimated' && (
         <button type="button" className="quiet" onClick={() => onSet('count', 'exact')}>

@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useState } from 'react';
 import { Link } from 'wouter';
+import { counted } from '../../client/counted.ts';
 import { call, send } from '../../client/api.ts';
 import { useChange } from '../../client/change.ts';
 import { csvCell } from '../../client/delimited.ts';
@@ -66,7 +67,7 @@ const Preview = ({ users }: { readonly users: ImportedUsers }) => {
   return (
     <>
       <p role="status">
-        {users.length.toLocaleString()} users are in this file, {hashes.toLocaleString()} with a password.
+        The file has {counted(users.length, 'user')}, {hashes.toLocaleString('en')} with a password.
         {repeated > 0 && ` ${repeated.toLocaleString()} repeat the address of another: the first of each counts.`}
       </p>
       <Table caption="The first users of the file" columns={['Address', 'Confirmed', 'Password', 'Metadata']}>

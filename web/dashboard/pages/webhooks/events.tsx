@@ -6,6 +6,7 @@ import { atLeast, useProject } from '../../client/project.ts';
 import { useEvents } from '../../components/event-names.tsx';
 import { Failure } from '../../components/failure.tsx';
 import { Table } from '../../components/table.tsx';
+import { WithCode } from '../../components/with-code.tsx';
 
 /** Emits an event of the project's own, to try what subscribes to it. */
 const Emit = () => {
@@ -79,7 +80,9 @@ export const Events = () => {
               <code>{name}</code>
             </td>
             <td>{group}</td>
-            <td>{description}</td>
+            <td>
+              <WithCode text={description} />
+            </td>
           </tr>
         ))}
       </Table>

@@ -1,5 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
+import { counted } from '../../client/counted.ts';
 import { call } from '../../client/api.ts';
 import { fieldOf } from '../../client/form.ts';
 import { useProject } from '../../client/project.ts';
@@ -33,7 +34,7 @@ const bodyOf = (form: HTMLFormElement): Body => {
 export const ReplayForm = ({ webhookId }: { readonly webhookId: string }) => {
   const { project } = useProject();
   const queries = useQueryClient();
-  const [counted, setCounted] = useState<{ readonly body: Body; readonly count: number } | null>(null);
+  const [preview, setPreview] = useState<{ readonly body: Body; readonly count: number } | null>(null);
   const send = (body: Body) =>
     call('POST /projects/{project_id}/integrations/webhooks/{webhook_id}/replay', {
       params: { project_id: project.id, webhook_id: webhookId },
@@ -41,12 +42,12 @@ export const ReplayForm = ({ webhookId }: { readonly webhookId: string }) => {
     });
   const count = useMutation({
     mutationFn: async (body: Body) => ({ body, count: (await send({ ...body, dry_run: true })).matched ?? 0 }),
-    onSuccess: setCounted,
+    onSuccess: setPreview,
   });
   const replay = useMutation({
     mutationFn: (body: Body) => send(body),
     onSuccess: () => {
-      setCounted(null);
+      setPreview(null);
       return queries.invalidateQueries({ queryKey: ['deliveries', project.id] });
     },
   });
@@ -59,7 +60,7 @@ export const ReplayForm = ({ webhookId }: { readonly webhookId: string }) => {
     <section className="panel" aria-label="Replay">
       <h2>Send the deliveries of a time once more</h2>
       <p className="muted">Under the same ids: a receiver that keeps them sees which ones it has had already.</p>
-      <form onSubmit={submit} onChange={() => setCounted(null)}>
+      <form onSubmit={submit} onChange={() => setPreview(null)}>
         <div className="row">
           <label>
             Made since
@@ -83,18 +84,18 @@ export const ReplayForm = ({ webhookId }: { readonly webhookId: string }) => {
           <button type="submit" disabled={count.isPending}>
             Count them
           </button>
-          {counted !== null && (
+          {preview !== null && (
             <button
               type="button"
               className="primary"
-              disabled={counted.count === 0 || replay.isPending}
-              onClick={() => replay.mutate(counted.body)}
+              disabled={preview.count === 0 || replay.isPending}
+              onClick={() => replay.mutate(preview.body)}
             >
-              {replay.isPending ? 'Sending…' : `Send ${counted.count.toLocaleString('en')} once more`}
+              {replay.isPending ? 'Sending…' : `Send ${preview.count.toLocaleString('en')} once more`}
             </button>
           )}
           <span role="status">
-            {counted !== null && `${counted.count.toLocaleString('en')} deliveries fit. Nothing is sent yet.`}
+            {preview !== null && `${counted(preview.count, 'delivery', 'deliveries')} found. Nothing is sent yet.`}
             {replay.data && `${replay.data.replayed.toLocaleString('en')} are sent once more.`}
           </span>
         </p>
