@@ -130,7 +130,9 @@ export const SchemaPage = ({ name }: { readonly name: string | undefined }) => {
               {each.name}
             </Link>
           ))}
-          {found.length > maxListed && <p className="muted">{found.length - maxListed} more: search for them.</p>}
+          {found.length > maxListed && (
+            <p className="muted">{(found.length - maxListed).toLocaleString('en')} more: search for them.</p>
+          )}
         </nav>
       </div>
       <section className="fill">

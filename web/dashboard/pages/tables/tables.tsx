@@ -58,7 +58,9 @@ export const TablesPage = ({ name }: { readonly name: string | undefined }) => {
               {each.name}
             </Link>
           ))}
-          {found.length > maxListed && <p className="muted">{found.length - maxListed} more: search for them.</p>}
+          {found.length > maxListed && (
+            <p className="muted">{(found.length - maxListed).toLocaleString('en')} more: search for them.</p>
+          )}
           {tables.length === 0 && <p className="empty">No table yet.</p>}
         </nav>
       </div>
