@@ -98,7 +98,12 @@ test.serial(
 );
 
 test.serial('columns of one name get numbers', async (t) => {
+  const many = await scene.run(
+    `select ${Array.from({ length: 1663 }, (_, index) => `${index} as a`).join()}, 0 as a_3`,
+  );
   const { rows, columns } = await scene.run('select 1 as a, 2 as a, 3 as a_2, 4 as a');
+  t.like(many.rows[0], { a: 0, a_2: 1, a_3: 0, a_4: 2, a_1664: 1662 });
+  t.is(Object.keys(many.rows[0]).length, 1664);
   t.deepEqual(rows, [{ a: 1, a_2: 3, a_3: 2, a_4: 4 }]);
   t.deepEqual(columns.map((column: { name: string }) => column.name).toSorted(), ['a', 'a_2', 'a_3', 'a_4']);
 });
