@@ -58,7 +58,9 @@ test('a step may be megabytes of quotes, and SQL that is too long to be run at o
     await t.throwsAsync(runSql(client, tooLong), { code: 'payload_too_large' });
     const comments = ['a', 'b', 'c'].map((text) => `comment on table long is '${text.repeat(700_000)}'`);
     await runStatements(client, comments);
-    await t.throwsAsync(runStatements(client, [`comment on table long is 'd'`, tooLong]), { code: 'payload_too_large' });
+    await t.throwsAsync(runStatements(client, [`comment on table long is 'd'`, tooLong]), {
+      code: 'payload_too_large',
+    });
   });
   t.deepEqual(await here.query(`select left(obj_description('long'::regclass), 1) as comment`), [{ comment: 'd' }]);
 });

@@ -106,3 +106,14 @@ test.serial('what cannot be meant is refused', async (t) => {
   t.is((await change('notes', [{ kind: 'insert', values: { id: 9 } }], '', scene.viewer)).status, 403);
   t.is((await scene.run('select count(*) from notes where id = 9')).rows[0].count, 0);
 });
+
+test.serial('changes with exact numbers have 50,000 values', async (t) => {
+  await scene.run('create table wide (id int, doc jsonb)');
+  const doc = Array.from({ length: 60_000 }, () => 1);
+  const whole = await change('wide', [{ kind: 'insert', values: { id: 1, doc } }]);
+  t.is(whole.status, 200, whole.text);
+  const refused = await change('wide', [{ kind: 'insert', values: { id: 1, doc: [...doc, 0.5] } }]);
+  isError(t, refused, 400, 'validation_failed');
+  t.regex(refused.body.message, /more than 50000 values/);
+  t.deepEqual((await scene.run('select id from wide')).rows, [{ id: 1 }]);
+});
