@@ -127,7 +127,7 @@ const scriptResult = namedObject('ScriptResult', {
   row_count: z.int().describe('What came back, or what was changed.'),
   fields: z.array(z.object({ name: z.string(), type: z.string() })),
   rows: z.array(z.record(z.string(), z.unknown())),
-  truncated: z.boolean().describe('More than 1,000 rows, or 16 MB of all statements.'),
+  truncated: z.boolean().describe('More than 1,000 rows, or 16 MB of all statements with their columns.'),
 });
 
 const scriptEndpoints: readonly Endpoint[] = [

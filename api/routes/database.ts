@@ -4,9 +4,9 @@ import { runConsoleQuery } from '#domain/database/console/console.ts';
 import { slowQueries } from '#domain/database/slow-queries.ts';
 import { mayChangeSchema, mayWriteRows } from '#domain/database/console/statement-words.ts';
 import { atLeast } from '#domain/teams/store.ts';
-import { parseExactJson } from '#lib/json.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
+import { exactJson } from '../http/exact-body.ts';
 import { page, text } from '../fields.ts';
 import { inTurn } from '../idempotency.ts';
 import { area, projectPath, queryAnswer, slowQuery } from '#api/shapes/database.ts';
@@ -19,10 +19,12 @@ import { snippetEndpoints } from './database/snippets.ts';
 import { tableEndpoints } from './database/tables.ts';
 
 const maxParams = 65_535;
+/** Parameters, what is in them, and the other fields. */
+const maxExactValues = 70_000;
 
 /** Out of the body as it came, so that numbers that JavaScript cannot hold are kept. */
 const exactParams = (bodyText: string): unknown[] =>
-  (parseExactJson(bodyText) as { params?: unknown[] | null }).params ?? [];
+  (exactJson(bodyText, maxExactValues) as { params?: unknown[] | null }).params ?? [];
 
 const dataEndpoints: readonly Endpoint[] = [
   endpoint({

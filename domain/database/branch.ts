@@ -5,7 +5,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { withinBytes } from '#lib/postgres/within-bytes.ts';
 import { type Fence, inFence } from './console/fence.ts';
-import { runSql } from './migrations.ts';
+import { runStatements } from './migrations.ts';
 import { type SchemaParts, dumpSchema, dumpSchemaParts } from './schema-sql/schema-sql.ts';
 import { insertsOf } from './script/copied-rows.ts';
 
@@ -128,8 +128,8 @@ const refersToUsers = (sql: string): boolean => {
 };
 
 /** Users are not copied: a reference to one holds for the rows that come. */
-export const afterRows = ({ after }: Pick<SchemaParts, 'after'>): string =>
-  after.map((sql) => (refersToUsers(sql) && !/ not valid$/i.test(sql) ? `${sql} not valid;` : `${sql};`)).join('\n\n');
+export const afterRows = ({ after }: Pick<SchemaParts, 'after'>): string[] =>
+  after.map((sql) => (refersToUsers(sql) && !/ not valid$/i.test(sql) ? `${sql} not valid` : sql));
 
 interface Recorded {
   readonly name: string;
@@ -149,9 +149,9 @@ const fill = async (
   client: ClientBase,
 ): Promise<void> => {
   await client.query('begin');
-  await runSql(client, `${parts.preamble}\n${parts.before.map((sql) => `${sql};`).join('\n')}`);
+  await runStatements(client, [parts.preamble, ...parts.before]);
   if (branch.branch_rows) await copyRows(deps, parent, client, parts.schemas);
-  await runSql(client, branch.branch_rows ? afterRows(parts) : parts.after.map((sql) => `${sql};`).join('\n'));
+  await runStatements(client, branch.branch_rows ? afterRows(parts) : parts.after);
   if (branch.branch_rows) await client.query(refreshAll);
   for (const { name, checksum, duration_ms } of recorded) {
     await client.query('select plinth_migrations.record($1, $2, $3)', [name, checksum, duration_ms]);

@@ -1,8 +1,9 @@
-import { type ClientBase, DatabaseError, escapeLiteral } from 'pg';
+import { type ClientBase, DatabaseError } from 'pg';
 import { DataError, toDataError } from '#domain/data-api/errors.ts';
 import { createHash } from 'node:crypto';
 import { breaksBefore, unitsOf } from '#lib/code-points.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { quoteInTurns } from '#lib/postgres/quote.ts';
 import { type FenceDb, type FencedRun, inFences } from './console/fence.ts';
 import { type Once, earlierAnswer, onceAsOwner } from './console/owner-key.ts';
 
@@ -151,12 +152,41 @@ const wasApplied = (known: ReadonlyMap<string, string>, { name, sql }: Migration
   return checksum !== undefined;
 };
 
+/** In characters. A quote becomes four, and all of it is sent as one message. */
+const maxRunLength = 8 * 1024 * 1024;
+/** The length of statements that run together, in characters. */
+const maxBatchLength = 1024 * 1024;
+
 /**
  * As text that a function executes: there several statements may stand, COPY has no client to talk to, and none of them
  * can end the transaction. The simple protocol would let a COMMIT through.
+ * @throws {ServiceError} `payload_too_large` above 8 MB
  */
 export const runSql = async (client: ClientBase, sql: string): Promise<void> => {
-  await client.query(`do ${escapeLiteral(`begin execute ${escapeLiteral(sql)}; end`)}`);
+  if (sql.length > maxRunLength) {
+    throw new ServiceError(
+      'payload_too_large',
+      `SQL of more than ${maxRunLength / 1024 / 1024} MB is not run at once.`,
+    );
+  }
+  await client.query(`do ${await quoteInTurns(`begin execute ${await quoteInTurns(sql)}; end`)}`);
+};
+
+/**
+ * Runs many statements, some at a time.
+ * @throws {ServiceError} `payload_too_large` when one of them has more than 8 MB
+ */
+export const runStatements = async (client: ClientBase, statements: readonly string[]): Promise<void> => {
+  let [batch, length]: [string[], number] = [[], 0];
+  for (const sql of statements) {
+    if (batch.length > 0 && length + sql.length > maxBatchLength) {
+      await runSql(client, batch.join(';\n'));
+      [batch, length] = [[], 0];
+    }
+    batch.push(sql);
+    length += sql.length + 2;
+  }
+  if (batch.length > 0) await runSql(client, batch.join(';\n'));
 };
 
 const takeLock = async (client: ClientBase): Promise<void> => {

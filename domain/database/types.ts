@@ -1,9 +1,11 @@
 import type { ClientBase } from 'pg';
+import { maxAnswerLength } from '#domain/data-api/answer-body.ts';
 import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import type { Column, Relationship, Table } from '#domain/data-api/schema/schema.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { createPause, mapInTurns } from '#lib/in-turns.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { withinBytes } from '#lib/postgres/within-bytes.ts';
 
@@ -52,7 +54,7 @@ const typeName = (oid: string): string =>
     left join pg_catalog.pg_type b on b.oid = t.typbasetype where t.oid = ${oid})`;
 
 const enumsSql = `
-  select t.typname as name, pg_catalog.array_agg(e.enumlabel::text order by e.enumsortorder) as values
+  select t.typname as name, pg_catalog.json_agg(e.enumlabel order by e.enumsortorder) as values
   from pg_catalog.pg_type t join pg_catalog.pg_enum e on e.enumtypid = t.oid
   where t.typnamespace = 'public'::regnamespace and ${own('pg_type', 't.oid')}
   group by 1 order by 1`;
@@ -79,18 +81,30 @@ const routinesSql = `
     and p.prorettype not in ('pg_catalog.trigger'::regtype, 'pg_catalog.event_trigger'::regtype)
   order by p.proname, p.oid`;
 
+/** As much as the data API reads of a schema. */
+const maxReadBytes = 16 * 1024 * 1024;
+
 const rowsOf = async <T extends object>(client: ClientBase, sql: string): Promise<T[]> =>
   (await client.query<T>(sql)).rows;
+
+/** Tables, views, functions and types, as many as the data API serves. */
+const maxParts = 50_000;
+
+const tooLarge = (): ServiceError =>
+  new ServiceError('payload_too_large', 'The description of this schema is too large.', {
+    hint: `It may have ${maxParts} tables, views, functions and types, described in ${maxReadBytes / 1024 / 1024} MB.`,
+  });
 
 const readAll = async (client: ClientBase): Promise<TypedSchema> => {
   const { text, params } = introspectionOf('public');
   const { rows } = await client.query<(string | null)[]>({ text, values: [...params], rowMode: 'array' });
-  return {
-    tables: [...schemaOf(rows).tables.values()],
-    routines: await rowsOf(client, routinesSql),
-    enums: await rowsOf(client, enumsSql),
-    composites: await rowsOf(client, compositesSql),
+  const types = {
+    routines: await rowsOf<RoutineShape>(client, routinesSql),
+    enums: await rowsOf<TypedSchema['enums'][number]>(client, enumsSql),
+    composites: await rowsOf<TypedSchema['composites'][number]>(client, compositesSql),
   };
+  if (rows.length + types.enums.length + types.composites.length > maxParts) throw tooLarge();
+  return { ...types, tables: [...schemaOf(rows).tables.values()] };
 };
 
 /** Reads it in one snapshot. */
@@ -129,9 +143,10 @@ interface Namer {
   readonly column: (column: Column) => string;
 }
 
-const namerOf = ({ tables, enums, composites }: TypedSchema): Namer => {
+const namerOf = async ({ tables, enums, composites }: TypedSchema): Promise<Namer> => {
   const named = new Map([
-    ...tables.map(({ name, kind }) => [name, `${at(groupOf(kind), name)}['Row']`] as const),
+    // The kind of a table is parsed when it is asked for.
+    ...(await mapInTurns(tables, ({ name, kind }) => [name, `${at(groupOf(kind), name)}['Row']`] as const)),
     ...enums.map(({ name }) => [name, at('Enums', name)] as const),
     ...composites.map(({ name }) => [name, at('CompositeTypes', name)] as const),
   ]);
@@ -146,7 +161,7 @@ const namerOf = ({ tables, enums, composites }: TypedSchema): Namer => {
       const known = type(baseType);
       // An enumeration of another schema.
       if (!known.startsWith('unknown') || enumValues === null) return known;
-      const union = enumValues.map((value) => JSON.stringify(value)).join(' | ');
+      const union = unionOf(enumValues);
       return known === 'unknown' ? union : `(${union})[]`;
     },
   };
@@ -177,6 +192,7 @@ const fieldOf = (column: Column, use: Use, namer: Namer): string => {
   return `${property(column.name)}${mark}: ${type}`;
 };
 
+const unionOf = (values: readonly string[]): string => values.map((value) => JSON.stringify(value)).join(' | ');
 const strings = (values: readonly string[]): string => `[${values.map((value) => JSON.stringify(value)).join(', ')}]`;
 
 const relationshipOf = ({ constraint, kind, columns, target, targetColumns }: Relationship): string =>
@@ -186,12 +202,13 @@ const relationshipOf = ({ constraint, kind, columns, target, targetColumns }: Re
 const tableOf = (table: Table, namer: Namer): string => {
   const indent = '        ';
   const isWritable = { Row: true, Insert: table.insertable, Update: table.updatable };
+  const columns = columnsOf(table);
   const uses = (['Row', 'Insert', 'Update'] as const)
     .filter((use) => groupOf(table.kind) === 'Tables' || isWritable[use])
     .map(
       (use) =>
         `${use}: ${object(
-          columnsOf(table).map((column) => fieldOf(column, use, namer)),
+          columns.map((column) => fieldOf(column, use, namer)),
           indent,
         )}`,
     );
@@ -214,34 +231,43 @@ const signatureOf = ({ arguments: list, returns, set, outputs }: RoutineShape, n
 const group = (name: string, entries: readonly string[]): string =>
   `    ${name}: ${entries.length === 0 ? 'Record<never, never>' : `{\n${entries.map((entry) => `      ${entry}`).join('\n')}\n    }`}`;
 
-const groupsOf = (schema: TypedSchema): string[] => {
-  const namer = namerOf(schema);
+/** The texts of a group's entries. All groups together are as long as an answer may be. */
+type Write = <Entry>(entries: readonly Entry[], text: (entry: Entry) => string) => Promise<string[]>;
+
+const createWrite = (): Write => {
+  const pause = createPause();
+  let length = 0;
+  return async (entries, text) => {
+    const texts: string[] = [];
+    for (const entry of entries) {
+      const written = text(entry);
+      length += written.length;
+      if (length > maxAnswerLength) throw tooLarge();
+      texts.push(written);
+      await pause();
+    }
+    return texts;
+  };
+};
+
+const groupsOf = async (schema: TypedSchema): Promise<string[]> => {
+  const namer = await namerOf(schema);
+  const write = createWrite();
   const { Tables = [], Views = [] } = Object.groupBy(schema.tables, ({ kind }) => groupOf(kind));
-  const routines = Map.groupBy(schema.routines, ({ name }) => name);
+  const signatures = await write(schema.routines, (routine) => signatureOf(routine, namer));
+  const routines = Map.groupBy(signatures, (_signature, index) => schema.routines[index]?.name ?? '');
+  const writeTables = (tables: readonly Table[]) => write(tables, (table) => tableOf(table, namer));
   return [
-    group(
-      'Tables',
-      Tables.map((table) => tableOf(table, namer)),
-    ),
-    group(
-      'Views',
-      Views.map((table) => tableOf(table, namer)),
-    ),
+    group('Tables', await writeTables(Tables)),
+    group('Views', await writeTables(Views)),
     group(
       'Functions',
-      [...routines].map(
-        ([name, list]) => `${property(name)}: ${list.map((one) => signatureOf(one, namer)).join(' | ')}`,
-      ),
+      [...routines].map(([name, list]) => `${property(name)}: ${list.join(' | ')}`),
     ),
-    group(
-      'Enums',
-      schema.enums.map(
-        ({ name, values }) => `${property(name)}: ${values.map((value) => JSON.stringify(value)).join(' | ')}`,
-      ),
-    ),
+    group('Enums', await write(schema.enums, ({ name, values }) => `${property(name)}: ${unionOf(values)}`)),
     group(
       'CompositeTypes',
-      schema.composites.map((of) => `${property(of.name)}: ${attributes(of.attributes, namer, ' | null')}`),
+      await write(schema.composites, (of) => `${property(of.name)}: ${attributes(of.attributes, namer, ' | null')}`),
     ),
   ];
 };
@@ -252,24 +278,22 @@ const constants = ({ enums }: TypedSchema): string => {
 };
 
 /** A TypeScript module in the form that supabase-js takes for `createClient<Database>`. */
-const writeTypes = (schema: TypedSchema): string =>
+const writeTypes = async (schema: TypedSchema): Promise<string> =>
   [
     'export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];',
-    `export type Database = {\n  public: {\n${groupsOf(schema).join('\n')}\n  };\n};`,
+    `export type Database = {\n  public: {\n${(await groupsOf(schema)).join('\n')}\n  };\n};`,
     helperTypes,
     constants(schema),
     '',
   ].join('\n\n');
 
 const timeoutMs = 20_000;
-const maxReadBytes = 64 * 1024 * 1024;
 
 const isTimeout = (error: unknown): boolean => error instanceof Error && Reflect.get(error, 'code') === '57014';
 
 const failureOf = (error: unknown): unknown => {
   if (isTimeout(error)) return new DataError(504, '57014', 'Reading the schema took too long.');
-  if (!(error instanceof AnswerTooLarge)) return error;
-  return new ServiceError('payload_too_large', 'The description of this schema is too large.');
+  return error instanceof AnswerTooLarge ? tooLarge() : error;
 };
 
 const readWithin = (client: ClientBase): Promise<TypedSchema> =>
@@ -282,7 +306,7 @@ const readWithin = (client: ClientBase): Promise<TypedSchema> =>
  */
 export const typesOfProject = async (tenantDb: Pick<ProjectDb, 'use'>, projectId: string): Promise<string> => {
   try {
-    return writeTypes(await tenantDb.use(projectId, 'reader', readWithin));
+    return await writeTypes(await tenantDb.use(projectId, 'reader', readWithin));
   } catch (error) {
     throw failureOf(error);
   }

@@ -22,15 +22,23 @@ for (const [sql, word] of [
   test(`the first word of ${JSON.stringify(sql)} is ${JSON.stringify(word)}`, (t) => t.is(firstWord(sql), word));
 }
 
-test('a very long text before the first word is passed over quickly', (t) => {
-  t.is(firstWord(`${'/*'.repeat(250_000)}${'*/'.repeat(250_000)}${' ;('.repeat(100_000)}select`), 'select');
+test('a long text before the first word is passed over, and 10,000 comments are a statement without a word', (t) => {
+  const long = `/*${'x'.repeat(1_000_000)}*/${' ;('.repeat(100_000)}${'/*'.repeat(2000)}${'*/'.repeat(2000)}`;
+  t.is(firstWord(`${long}select`), 'select');
+  for (const comments of ['-- x\n'.repeat(10_000), '/*'.repeat(10_000) + '*/'.repeat(10_000)]) {
+    const sql = `${comments} select 1`;
+    t.is(firstWord(sql), '');
+    t.false(isReading(sql));
+    t.true(mayChangeSchema(sql));
+    t.true(mayWriteRows(sql));
+  }
 });
 
 test('transaction commands are told from what begins alike', (t) => {
   for (const sql of ['begin', 'START transaction', 'end', 'abort', 'release a', "prepare  transaction 'x'"]) {
     t.true(isTransactionCommand(sql), sql);
   }
-  for (const sql of ['prepare a as select 1', 'select 1', 'do $$ begin end $$', 'beginning']) {
+  for (const sql of ['(begin', 'prepare a as select 1', 'select 1', 'do $$ begin end $$', 'beginning']) {
     t.false(isTransactionCommand(sql), sql);
   }
 });

@@ -97,8 +97,25 @@ test.serial(
   },
 );
 
+test.serial('all parameters may be exact numbers; values within them have a bound then', async (t) => {
+  const all = Array.from({ length: 65_535 }, () => 0.5);
+  isError(t, await scene.query('select 1', all), 400, '08P01');
+  const numbers = Array.from({ length: 100_000 }, () => 1);
+  t.deepEqual(await scene.run('select sum(n)::int as sum from unnest($1::int[]) n', [numbers]).then((b) => b.rows), [
+    { sum: 100_000 },
+  ]);
+  const refused = await scene.query('select 1 from unnest($1::float8[]) n', [[...numbers, 0.5]]);
+  isError(t, refused, 400, 'validation_failed');
+  t.regex(refused.body.message, /more than 70000 values/);
+});
+
 test.serial('columns of one name get numbers', async (t) => {
+  const many = await scene.run(
+    `select ${Array.from({ length: 1663 }, (_, index) => `${index} as a`).join()}, 0 as a_3`,
+  );
   const { rows, columns } = await scene.run('select 1 as a, 2 as a, 3 as a_2, 4 as a');
+  t.like(many.rows[0], { a: 0, a_2: 1, a_3: 0, a_4: 2, a_1664: 1662 });
+  t.is(Object.keys(many.rows[0]).length, 1664);
   t.deepEqual(rows, [{ a: 1, a_2: 3, a_3: 2, a_4: 4 }]);
   t.deepEqual(columns.map((column: { name: string }) => column.name).toSorted(), ['a', 'a_2', 'a_3', 'a_4']);
 });

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
+import { runSql, runStatements } from '#domain/database/migrations.ts';
 import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { asTenant, sqlStateOf, tenantLogin } from '#test/support/tenant.ts';
@@ -43,6 +44,26 @@ const second = {
   name: '002_more',
   sql: 'alter table notes add at timestamptz; create index on notes (at); update notes set at = now();',
 };
+
+test('a step may be megabytes of quotes, and SQL that is too long to be run at once is refused', async (t) => {
+  const here = await scene();
+  const sql = `create table long as select '${"''".repeat(2_000_000)}' as quotes, E'${'\\\\'.repeat(200_000)}' as slashes`;
+  const pushed = await here.push([{ name: '001', sql }]);
+  t.is(pushed.status, 200, pushed.text);
+  t.deepEqual(await here.query('select length(quotes) as quotes, length(slashes) as slashes from long'), [
+    { quotes: 2_000_000, slashes: 200_000 },
+  ]);
+  await asTenant(await tenantLogin(platform(), here.project.id, 'owner'), async (client) => {
+    const tooLong = `select '${'x'.repeat(8 * 1024 * 1024)}'`;
+    await t.throwsAsync(runSql(client, tooLong), { code: 'payload_too_large' });
+    const comments = ['a', 'b', 'c'].map((text) => `comment on table long is '${text.repeat(700_000)}'`);
+    await runStatements(client, comments);
+    await t.throwsAsync(runStatements(client, [`comment on table long is 'd'`, tooLong]), {
+      code: 'payload_too_large',
+    });
+  });
+  t.deepEqual(await here.query(`select left(obj_description('long'::regclass), 1) as comment`), [{ comment: 'd' }]);
+});
 
 test('steps of several statements are applied once, in their order', async (t) => {
   const here = await scene();

@@ -106,3 +106,33 @@ test.serial('what cannot be meant is refused', async (t) => {
   t.is((await change('notes', [{ kind: 'insert', values: { id: 9 } }], '', scene.viewer)).status, 403);
   t.is((await scene.run('select count(*) from notes where id = 9')).rows[0].count, 0);
 });
+
+test.serial('changes with exact numbers have 50,000 values', async (t) => {
+  await scene.run('create table wide (id int, doc jsonb)');
+  const doc = Array.from({ length: 60_000 }, () => 1);
+  const whole = await change('wide', [{ kind: 'insert', values: { id: 1, doc } }]);
+  t.is(whole.status, 200, whole.text);
+  const refused = await change('wide', [{ kind: 'insert', values: { id: 1, doc: [...doc, 0.5] } }]);
+  isError(t, refused, 400, 'validation_failed');
+  t.regex(refused.body.message, /more than 50000 values/);
+  t.deepEqual((await scene.run('select id from wide')).rows, [{ id: 1 }]);
+});
+
+test.serial('hundreds of changes of hundreds of columns are made, and a value of megabytes of quotes', async (t) => {
+  const columns = Array.from({ length: 600 }, (_, index) => `c${index}`);
+  await scene.run(`create table broad (id int primary key, quoted text, ${columns.map((c) => `${c} int`).join()})`);
+  const ones = Object.fromEntries(columns.map((column) => [column, 1]));
+  const quoted = "'".repeat(1_500_000);
+  const changes = Array.from({ length: 120 }, (_, id) => ({
+    kind: 'insert',
+    values: { id, ...ones, ...(id === 0 && { quoted }) },
+  }));
+  const done = await change('broad', changes, '?dry_run=true');
+  t.is(done.status, 200, done.text.slice(0, 200));
+  t.is(done.body.sql.match(/^insert into public\."broad"/gm)?.length, 120);
+  t.is((await change('broad', changes.slice(0, 2))).status, 200);
+  t.deepEqual((await scene.run('select id, length(quoted) as long, c599 from broad order by 1')).rows, [
+    { id: 0, long: 1_500_000, c599: 1 },
+    { id: 1, long: null, c599: 1 },
+  ]);
+});

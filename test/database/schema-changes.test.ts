@@ -139,6 +139,12 @@ test.serial('each change of the schema says its SQL, and runs just that', async 
   );
   t.deepEqual((await scene.run(`select enum_range(null::moods)::text as r`)).rows, [{ r: `{blue,ok,it's}` }]);
   await bothWays(t, ['DELETE', '/enums/moods', undefined], 'drop type public."moods";');
+  await scene.run('create type nothing as enum ()');
+  await bothWays(
+    t,
+    ['PATCH', '/enums/nothing', { add: { value: 'some' } }],
+    `alter type public."nothing" add value 'some';`,
+  );
   await bothWays(t, ['PATCH', at('other'), { name: 'renamed' }], 'alter table public."other" rename to "renamed";');
   await bothWays(
     t,
@@ -194,4 +200,22 @@ test.serial('a dry run takes no lock: it is answered while a change waits', asyn
   const dry = await scene.call('PATCH', `${at('busy')}?dry_run=true`, { name: 'other' });
   t.is(dry.status, 200, dry.text);
   t.is((await slow).status, 200);
+});
+
+test.serial('an enumerated type of megabytes is not read, and the others are', async (t) => {
+  const types = { long: 70_000, many: 30_000 };
+  for (const [name, count] of Object.entries(types)) {
+    await scene.run(`do $$ begin execute (
+      select 'create type ${name}_type as enum (' || string_agg(quote_literal(lpad(i::text, 63, 'x')), ',') || ')'
+      from generate_series(1, ${count}) i); end $$`);
+  }
+  const add = { add: { value: 'last' } };
+  const refused = await scene.call('PATCH', '/enums/long_type', add);
+  isError(t, refused, 413, 'payload_too_large');
+  t.is(refused.body.message, 'The values of the type are more than 4 MB.');
+  t.is((await scene.call('PATCH', '/enums/many_type', add)).status, 200);
+  isError(t, await scene.call('DELETE', '/enums/none', undefined), 404, 'not_found');
+  await scene.run('create table described (a many_type)');
+  const described = await scene.call('GET', '/tables/described/schema');
+  t.is(described.body.columns[0].enum_values.length, 30_001);
 });

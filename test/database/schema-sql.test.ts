@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import test from 'ava';
+import { type Item, inOrder, ranks } from '#domain/database/schema-sql/item.ts';
 import { dumpSchema } from '#domain/database/schema-sql/schema-sql.ts';
 import { openPlatform } from '#domain/platform.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
@@ -175,6 +176,61 @@ test('an owner sees the roles of its own project alone, others none', async (t) 
   t.false(names.some((name) => name.startsWith(neighbour.ref)));
   for (const role of ['service', 'reader', 'api'] as const)
     t.is(await own.stateOf(role, 'select * from pg_roles'), '42501', role);
+});
+
+const itemsOf = (kind: 'type' | 'function' | 'table', names: readonly string[]): Item[] =>
+  names.map((name) => ({ key: name, name, rank: ranks[kind], sql: name }));
+
+test('what waits for an object comes after it by rank and name, and before what was not made yet', (t) => {
+  const items = [
+    ...itemsOf('type', ['of_b', 'of_a', 'free']),
+    ...itemsOf('function', ['f']),
+    ...itemsOf('table', ['a', 'b', 'c']),
+  ];
+  const needs = [
+    { key: 'of_b', on: 'b' },
+    { key: 'of_b', on: 'a' },
+    { key: 'of_a', on: 'a' },
+    { key: 'f', on: 'of_b' },
+  ];
+  const names = inOrder(items, needs, []).map(({ name }) => name);
+  t.deepEqual(names, ['free', 'a', 'of_a', 'b', 'of_b', 'f', 'c']);
+  const circle = inOrder(
+    itemsOf('type', ['y', 'x']),
+    [
+      { key: 'x', on: 'y' },
+      { key: 'y', on: 'x' },
+    ],
+    [],
+  );
+  t.deepEqual(
+    circle.map(({ name }) => name),
+    ['x', 'y'],
+  );
+});
+
+test('100,000 objects are put in order', (t) => {
+  const names = Array.from({ length: 100_000 }, (_, index) => `f${String(index).padStart(6, '0')}`);
+  t.deepEqual(
+    inOrder(itemsOf('function', names.toReversed()), [], []).map(({ name }) => name),
+    names,
+  );
+});
+
+test('a schema of more than 20,000 objects is refused', async (t) => {
+  const project = await platform().client.createProject(user, { plan: 'pro' });
+  const functions = (from: number, to: number) =>
+    asOwner(
+      project,
+      `do $$ begin for i in ${from}..${to} loop
+        execute format('create function f%s() returns int language sql return 1', i); end loop; end $$`,
+    );
+  await functions(1, 19_000);
+  t.is((await dump(project)).status, 200);
+  await functions(19_001, 20_001);
+  const refused = await dump(project);
+  t.is(refused.status, 413);
+  t.like(refused.body, { code: 'payload_too_large', message: 'The schema has too many objects to be written as SQL.' });
 });
 
 /** A comment of so many bytes, which the server stores in a hundredth of that. */

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { readCopied } from '#domain/database/script/copied-rows.ts';
+import { type CopiedRows, readCopied } from '#domain/database/script/copied-rows.ts';
 import { splitScript } from '#domain/database/script/split.ts';
 import { addMember } from '#test/support/members.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -20,7 +20,16 @@ const open = async () => {
   };
 };
 
-const textsOf = (script: string): string[] => [...splitScript(script)].map(({ sql }) => sql);
+/** Without the pauses between them. */
+const statementsOf = (script: string) => [...splitScript(script)].filter((statement) => statement !== null);
+
+const textsOf = (script: string): string[] => statementsOf(script).map(({ sql }) => sql);
+
+const copiedOf = async (text: string, sql = 'copy t from stdin'): Promise<CopiedRows[]> => {
+  const batches: CopiedRows[] = [];
+  for await (const batch of readCopied(sql, text)) batches.push(batch);
+  return batches;
+};
 
 test('a script is divided at its semicolons, and nowhere else', (t) => {
   t.deepEqual(textsOf('select 1; select 2'), ['select 1', 'select 2']);
@@ -43,23 +52,72 @@ test('a script is divided at its semicolons, and nowhere else', (t) => {
 });
 
 test('lines after COPY belong to it', (t) => {
-  const [first, second] = [...splitScript('copy t (a) from stdin;\n1;\n2\n\\.\nselect 1;')];
+  const [first, second] = statementsOf('copy t (a) from stdin;\n1;\n2\n\\.\nselect 1;');
   t.is(first?.copied?.text, '1;\n2\n');
   t.is(second?.sql, 'select 1');
   const dumped = '--\n-- Data for t; of pg_dump\n--\n\n/* a /* b */ */ COPY t (a) FROM stdin;\n1\n\\.\n';
-  const [only] = [...splitScript(dumped)];
+  const [only] = statementsOf(dumped);
   t.is(only?.copied?.text, '1\n');
   t.is(only?.sql, 'COPY t (a) FROM stdin');
   t.is(dumped.slice(only?.at, (only?.at ?? 0) + 4), 'COPY');
 });
 
-test('a script is read once through, whatever stands in it', (t) => {
+test('a script is read once through, whatever stands in it', async (t) => {
   const [spaces, long] = [' '.repeat(2_000_000), 'a'.repeat(1_000_000)];
-  const [copy] = [...splitScript(`copy t${spaces}(a)from${spaces}stdin;\n1\n\\.\n`)];
+  const [copy] = statementsOf(`copy t${spaces}(a)from${spaces}stdin;\n1\n\\.\n`);
   t.is(copy?.copied?.text, '1\n');
-  t.deepEqual(readCopied(copy?.sql ?? '', '1\n'), { target: `t${spaces}(a)`, rows: [['1']] });
+  t.deepEqual(await copiedOf('1\n', copy?.sql), [{ target: `t${spaces}(a)`, rows: [['1']] }]);
   t.is(textsOf(`copy t${spaces}; select 1`).length, 2);
   t.is(textsOf(`create ${long} b c d e f g ${'x '.repeat(1_000_000)}; select 1`).length, 2);
+});
+
+test('a script is read in parts, also where it has no statement', (t) => {
+  const parts = [
+    ';'.repeat(1_000_000),
+    '('.repeat(1_000_000),
+    '/*'.repeat(500_000),
+    '-- x\n'.repeat(200_000),
+    `E'${String.raw`\'`.repeat(500_000)}'`,
+    `copy t from stdin;${'\n'.repeat(1_000_000)}`,
+  ];
+  for (const part of parts) {
+    const pauses = [...splitScript(part)].filter((one) => one === null).length;
+    t.true(pauses > 100, `${part.slice(0, 20)} ${pauses}`);
+  }
+});
+
+test('copied rows are read some at a time', async (t) => {
+  const many = await copiedOf('\n'.repeat(2500));
+  t.deepEqual(
+    many.map(({ rows }) => rows.length),
+    [1000, 1000, 500],
+  );
+  const long = await copiedOf(`${'x'.repeat(600_000)}\n`.repeat(3));
+  t.deepEqual(
+    long.map(({ rows }) => rows.length),
+    [2, 1],
+  );
+  t.deepEqual(await copiedOf(''), []);
+  t.deepEqual(
+    (await copiedOf('a\tb\r\n\\N\t\r\n')).map(({ rows }) => rows),
+    [
+      [
+        ['a', 'b'],
+        [null, ''],
+      ],
+    ],
+  );
+});
+
+test('an escape is read wherever it stands in a long value, and a row has no more values than a table has columns', async (t) => {
+  for (const before of [0, 1, 4094, 4095, 4096]) {
+    const [batch] = await copiedOf(`${'x'.repeat(before)}${String.raw`\x41\101\\\n\q`}\\\n`);
+    t.is(batch?.rows[0]?.[0], `${'x'.repeat(before)}AA\\\nq\\`);
+  }
+  const [escapes] = await copiedOf(String.raw`\\`.repeat(1_000_000));
+  t.is(escapes?.rows[0]?.[0]?.length, 1_000_000);
+  await t.throwsAsync(copiedOf('\t'.repeat(1600)), { code: '22P04', message: /more than 1600 values/ });
+  await t.throwsAsync(copiedOf('1\n1\t2\n'), { code: '22P04', message: /^Row 2 .* has 2 values, the first has 1/ });
 });
 
 test('a text in a script may be as long as the script', (t) => {
@@ -178,6 +236,17 @@ test('many rows are cut, and many statements are not', async (t) => {
     `create table t (n int);${'insert into t values (1);'.repeat(2000)}select count(*)::int as n from t;`,
   );
   t.is(many.body.statements.at(-1).rows[0].n, 2000);
+});
+
+test('columns of all statements have room for 16 MB', async (t) => {
+  const { run } = await open();
+  const columns = Array.from({ length: 1600 }, (_, index) => `1 as ${'x'.repeat(58)}_${index}`).join();
+  const long = `select repeat('x', 1000000) as x from generate_series(1, 16);`;
+  const { statements } = (await run(`${long}${`select ${columns};`.repeat(6)}`)).body;
+  t.is(statements.length, 7);
+  t.is(statements[0].rows.length, 16);
+  t.is(statements[1].fields.length, 1600);
+  t.deepEqual(statements.at(-1), { command: 'SELECT', row_count: 1, fields: [], rows: [], truncated: true });
 });
 
 test('a viewer and a stranger run no scripts', async (t) => {

@@ -83,6 +83,33 @@ test('a project has room for 500 snippets, and a text for 64 KiB', async (t) => 
   );
 });
 
+test('the snippets of a project have room for 4 MB, and one may always become shorter', async (t) => {
+  const { client, db } = platform();
+  const project = await client.createProject(scene.owner);
+  const send = (method: string, path: string, body?: unknown) =>
+    client.call(method, `/projects/${project.id}/snippets${path}`, {
+      token: scene.owner.token,
+      ...(body !== undefined && { body }),
+    });
+  const long = 'ä'.repeat(32_768);
+  const first = await send('POST', '', { name: 'first', sql: 'x' });
+  await db.query(
+    `insert into sql_snippets (id, project_id, owner_id, name, sql)
+     select gen_random_uuid(), $1, $2, 'long', $3 from generate_series(1, 63)`,
+    [project.id, scene.owner.id, long],
+  );
+  t.is((await send('POST', '', { name: 'last', sql: long.slice(1) })).status, 201);
+  const refused = await send('POST', '', { name: 'one more', sql: 'xxx' });
+  isError(t, refused, 409, 'conflict');
+  t.is(refused.body.message, 'The snippets of a project may have 4 MB together.');
+  const at = `/${first.body.id}`;
+  isError(t, await send('PUT', at, { name: 'first', sql: 'xxxx', version: 1 }), 409, 'conflict');
+  t.is((await send('PUT', at, { name: 'first', sql: 'xx', version: 1 })).status, 200);
+  t.is((await send('PUT', at, { name: 'renamed', sql: 'xx', version: 2 })).status, 200);
+  t.is((await send('PUT', at, { name: 'first', sql: '', version: 3 })).status, 200);
+  t.is((await send('GET', '?limit=200')).body.snippets.length, 65);
+});
+
 test('an account that goes takes its private snippets with it, and leaves the shared ones', async (t) => {
   const leaving = await addMember(platform(), scene.project.orgId, 'developer');
   const [kept, lost] = [

@@ -198,3 +198,21 @@ test('other languages and unknown fields are refused', async (t) => {
     t.is((await typesOf(project, body)).status, 400, JSON.stringify(body));
   }
 });
+
+test('a schema of wide views has types, and one that is described in more than 16 MB is refused', async (t) => {
+  const columns = Array.from({ length: 1600 }, (_, index) => `1 as c${index}`).join();
+  const project = await projectWith(
+    `create function one(a int) returns int language sql return 1; create function one(a text) returns int language sql return 1;
+     do $do$ begin for i in 1..50 loop execute format($$create view v%s as select ${columns}$$, i); end loop; end $do$`,
+  );
+  const { text } = await typesOf(project);
+  t.is(text.match(/^ {6}v\d+: \{$/gm)?.length, 50);
+  t.is(text.match(/^ {10}c1599: number \| null$/gm)?.length, 50);
+  t.regex(text, /one: \{ Args: \{ a: number \}; Returns: number \} \| \{ Args: \{ a: string \}; Returns: number \}/);
+  await asTenant(await tenantLogin(platform(), project.id, 'owner'), (client) =>
+    client.query(`do $$ begin execute 'comment on view v1 is ' || quote_literal(repeat('a', 17000000)); end $$`),
+  );
+  const refused = await typesOf(project);
+  t.is(refused.status, 413);
+  t.like(refused.body, { code: 'payload_too_large', message: 'The description of this schema is too large.' });
+});

@@ -1,11 +1,11 @@
 import type { RowChange } from '#domain/database/tables/row-changes.ts';
 import { changeRows, previewRows } from '#domain/database/tables/row-changes.ts';
 import { listRows } from '#domain/database/tables/tables.ts';
-import { parseExactJson } from '#lib/json.ts';
 import { z } from 'zod';
 import { area, tablePath } from '#api/shapes/database.ts';
 import { dryRun, rowChanges, sqlAnswer } from '#api/shapes/schema-changes.ts';
 import { inProject } from '../../access.ts';
+import { exactJson } from '../../http/exact-body.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { text, wholeNumber } from '../../fields.ts';
 import { inTurn } from '../../idempotency.ts';
@@ -17,9 +17,12 @@ interface ExactChange {
   readonly old?: object;
 }
 
+/** 1,000 changes of 50 values each. */
+const maxExactValues = 50_000;
+
 /** The checked changes, with values as they came: numbers that JavaScript cannot hold are kept. */
 const exactChanges = (changes: z.output<typeof rowChanges>['changes'], bodyText: string): RowChange[] => {
-  const exact = parseExactJson(bodyText) as { readonly changes: readonly ExactChange[] };
+  const exact = exactJson(bodyText, maxExactValues) as { readonly changes: readonly ExactChange[] };
   return changes.map((change, index) => ({ ...change, ...exact.changes[index] }) as RowChange);
 };
 

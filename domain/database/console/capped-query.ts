@@ -252,20 +252,19 @@ const typesSql = `
   left join pg_catalog.pg_type t on t.oid operator(pg_catalog.=) c.oid
   order by c.position`;
 
-/** `a`, `a_2`, `a_3`: an object cannot hold a key twice. */
+/**
+ * `a`, `a_2`, `a_3`: an object cannot hold a key twice. Numbers go on where they were: counted anew for each of 1,664
+ * columns of one name they took 0.2 s of the event loop, for each statement of a script.
+ */
 const distinct = (names: readonly string[]): string[] => {
   const taken = new Set(names);
-  const seen = new Set<string>();
+  // The least number that may be free, by name.
+  const nextNumbers = new Map<string, number>();
   return names.map((name) => {
-    if (!seen.has(name)) {
-      seen.add(name);
-      return name;
-    }
-    let number = 2;
-    while (taken.has(`${name}_${number}`)) number += 1;
-    const other = `${name}_${number}`;
-    taken.add(other);
-    return other;
+    let number = nextNumbers.get(name) ?? 1;
+    if (number > 1) while (taken.has(`${name}_${number}`)) number += 1;
+    nextNumbers.set(name, number + 1);
+    return number === 1 ? name : `${name}_${number}`;
   });
 };
 

@@ -6,35 +6,36 @@ import { LRUCache } from 'lru-cache';
  * and nested `/*`) and parentheses may come before that word.
  */
 
-/** Where a comment that begins at `at` ends; `at` itself when there is none. */
-const endOfComment = (sql: string, at: number): number => {
-  if (sql.startsWith('--', at)) {
-    const end = sql.indexOf('\n', at);
-    return end === -1 ? sql.length : end + 1;
-  }
-  if (!sql.startsWith('/*', at)) return at;
-  const marks = /\/\*|\*\//g;
-  marks.lastIndex = at;
-  let depth = 0;
-  for (let mark = marks.exec(sql); mark !== null; mark = marks.exec(sql)) {
-    depth += mark[0] === '/*' ? 1 : -1;
-    if (depth === 0) return mark.index + 2;
+/**
+ * Comments, their nested parts and the spaces between them that are read before the first word: some 2 ms. A statement
+ * with more of them counts as one without a word.
+ */
+const maxMarks = 10_000;
+
+const beforeWord = /[\s;(]+|--[^\n]*|\/\*/y;
+/** A command of transactions stands in no parentheses. */
+const beforeCommand = /[\s;]+|--[^\n]*|\/\*/y;
+const inComment = /\/\*|\*\//g;
+
+/** Where the first word is; at the end when there is none, or too much before it. */
+const startOf = (sql: string, before = beforeWord): number => {
+  let [at, depth] = [0, 0];
+  for (let count = 0; count < maxMarks; count += 1) {
+    const marks = depth === 0 ? before : inComment;
+    marks.lastIndex = at;
+    const [mark] = marks.exec(sql) ?? [];
+    if (mark === undefined) return depth === 0 ? at : sql.length;
+    at = marks.lastIndex;
+    if (mark === '/*') depth += 1;
+    else if (mark === '*/') depth -= 1;
   }
   return sql.length;
 };
 
-const startOf = (sql: string): number => {
-  let at = 0;
-  while (at < sql.length) {
-    const next = /[\s;(]/.test(sql[at] ?? '') ? at + 1 : endOfComment(sql, at);
-    if (next === at) break;
-    at = next;
-  }
-  return at;
-};
+const wordAt = (sql: string, at: number): string => /^[a-z]+/i.exec(sql.slice(at))?.[0].toLowerCase() ?? '';
 
 /** The first word in small letters; empty without one. */
-export const firstWord = (sql: string): string => /^[a-z]+/i.exec(sql.slice(startOf(sql)))?.[0].toLowerCase() ?? '';
+export const firstWord = (sql: string): string => wordAt(sql, startOf(sql));
 
 const transactionWords = new Set([
   'begin',
@@ -50,10 +51,9 @@ const transactionWords = new Set([
 
 /** Begins, ends or divides a transaction. */
 export const isTransactionCommand = (sql: string): boolean => {
-  const word = firstWord(sql);
-  return (
-    transactionWords.has(word) || (word === 'prepare' && /^prepare\s+transaction\b/i.test(sql.slice(startOf(sql))))
-  );
+  const start = startOf(sql, beforeCommand);
+  const word = wordAt(sql, start);
+  return transactionWords.has(word) || (word === 'prepare' && /^prepare\s+transaction\b/i.test(sql.slice(start)));
 };
 
 const readingWords = new Set(['select', 'values', 'table', 'show', 'explain', 'fetch']);
@@ -104,8 +104,11 @@ const nameOf = (projectId: string, sql: string): string =>
   createHash('sha256').update(`${projectId} ${sql}`).digest('base64');
 
 /** Whether a statement begins in the short line: it can be run again, and was not seen to take long. */
-export const beginsShort = (projectId: string, sql: string): boolean =>
-  !notRepeatable.has(firstWord(sql)) && !/\bconcurrently\b/i.test(sql) && !known.has(nameOf(projectId, sql));
+export const beginsShort = (projectId: string, sql: string): boolean => {
+  const word = firstWord(sql);
+  if (word === '' || notRepeatable.has(word)) return false;
+  return !/\bconcurrently\b/i.test(sql) && !known.has(nameOf(projectId, sql));
+};
 
 /** Next time it goes to the other line at once. */
 export const noteLong = (projectId: string, sql: string): void => {

@@ -28,8 +28,12 @@ export interface Reader {
 }
 
 const maxSnippets = 500;
-/** A list of 200 stays below 16 MB. */
 export const maxSqlLength = 64 * 1024;
+/**
+ * All snippets of a project together, in bytes: 8 KB each. A list of 200 has their texts, and control characters are six
+ * times as long in JSON: with 64 KB each it was 78 MB.
+ */
+const maxTotalBytes = 4 * 1024 * 1024;
 
 const columns = 'id, name, sql, shared, version, owner_id is not distinct from $2 as own, updated_at';
 const visible = 'project_id = $1 and (shared or owner_id = $2)';
@@ -59,25 +63,35 @@ export const findSnippet = async (db: Queryable, { projectId, userId }: Reader, 
   return snippet;
 };
 
-/** Needs a transaction: who adds the last one that fits makes others wait. @throws {ServiceError} `conflict` */
-const requireRoom = async (db: Queryable, projectId: string): Promise<void> => {
+const noRoom = (message: string): ServiceError =>
+  new ServiceError('conflict', message, { hint: 'Delete those that nobody needs.' });
+
+/**
+ * Needs a transaction: who adds the last one that fits makes others wait.
+ * @param replaced the id of the snippet whose place the text takes; left out: none
+ * @throws {ServiceError} `conflict`
+ */
+const requireRoom = async (db: Queryable, projectId: string, sql: string, replaced?: string): Promise<void> => {
   await db.query(`select pg_advisory_xact_lock(hashtextextended('snippets ' || $1, 0))`, [projectId]);
-  const { count } = await one(
-    db.query<{ count: number }>('select count(*) as count from sql_snippets where project_id = $1', [projectId]),
+  const others = await one(
+    db.query<{ count: number; bytes: number }>(
+      `select count(*) as count, coalesce(sum(octet_length(sql)), 0)::int as bytes from sql_snippets
+       where project_id = $1 and id is distinct from $2`,
+      [projectId, replaced ?? null],
+    ),
   );
-  if (count < maxSnippets) return;
-  throw new ServiceError('conflict', `A project may have ${maxSnippets} snippets.`, {
-    hint: 'Delete those that nobody needs.',
-  });
+  if (others.count >= maxSnippets) throw noRoom(`A project may have ${maxSnippets} snippets.`);
+  if (others.bytes + Buffer.byteLength(sql) > maxTotalBytes)
+    throw noRoom(`The snippets of a project may have ${maxTotalBytes / 1024 / 1024} MB together.`);
 };
 
-/** Needs a transaction. @throws {ServiceError} `conflict` when the project has as many as it may */
+/** Needs a transaction. @throws {ServiceError} `conflict` when the project has as many as it may, or as long ones */
 export const createSnippet = async (
   db: Queryable,
   { projectId, userId }: Reader,
   { name, sql, shared }: SnippetText,
 ): Promise<Snippet> => {
-  await requireRoom(db, projectId);
+  await requireRoom(db, projectId, sql);
   return one(
     db.query<Snippet>(
       `insert into sql_snippets (id, project_id, owner_id, name, sql, shared) values ($3, $1, $2, $4, $5, $6)
@@ -92,7 +106,8 @@ const ownersOnly = (): ServiceError =>
 
 /**
  * Replaces the version that the change names. Needs a transaction.
- * @throws {ServiceError} `not_found`; `conflict` when there is a later version, which is in `details`; `forbidden`
+ * @throws {ServiceError} `not_found`; `conflict` when there is a later version, which is in `details`, or no room for the
+ * text; `forbidden`
  */
 export const replaceSnippet = async (
   db: Queryable,
@@ -101,6 +116,8 @@ export const replaceSnippet = async (
 ): Promise<Snippet> => {
   const known = await findSnippet(db, reader, id);
   if (known.shared !== shared && !known.own) throw ownersOnly();
+  // A shorter text fits also where there are too many of them.
+  if (Buffer.byteLength(sql) > Buffer.byteLength(known.sql)) await requireRoom(db, reader.projectId, sql, id);
   const replaced = await maybeOne(
     db.query<Snippet>(
       `update sql_snippets set name = $4, sql = $5, shared = $6, version = version + 1, updated_at = now()

@@ -98,9 +98,9 @@ const waitsOf = (
   return waits;
 };
 
-/** The place in a sorted list before which an item goes. */
-const placeOf = (sorted: readonly Item[], item: Item): number => {
-  let [low, high] = [0, sorted.length];
+/** The place in a sorted list before which an item goes, among those from `first` on. */
+const placeOf = (sorted: readonly Item[], first: number, item: Item): number => {
+  let [low, high] = [first, sorted.length];
   while (low < high) {
     const middle = (low + high) >> 1;
     const there = sorted[middle];
@@ -132,13 +132,17 @@ export const inOrder = (
   const left = new Set(items.toSorted(before));
   const ready = [...left].filter(({ key }) => waits.get(key)?.size === 0);
   const done: Item[] = [];
+  // All before it are done. Taken out of the list, each of 100,000 would move all that come after it: 5 s.
+  let first = 0;
   const release = (waiter: Item, key: string): void => {
     const open = waits.get(waiter.key);
-    if (open?.delete(key) && open.size === 0 && left.has(waiter)) ready.splice(placeOf(ready, waiter), 0, waiter);
+    if (!open?.delete(key) || open.size > 0 || !left.has(waiter)) return;
+    ready.splice(placeOf(ready, first, waiter), 0, waiter);
   };
   while (left.size > 0) {
-    const next = ready.shift() ?? left.values().next().value;
+    const next = ready[first] ?? left.values().next().value;
     if (next === undefined) break;
+    if (first < ready.length) first += 1;
     left.delete(next);
     done.push(next);
     for (const waiter of waiters.get(next.key) ?? []) release(waiter, next.key);

@@ -4,6 +4,7 @@ import { endSessionOf } from '#domain/data-api/stop-query.ts';
 import { inLine } from '#domain/data-api/effort.ts';
 import { breaksBefore, codePointsOf, unitsOf } from '#lib/code-points.ts';
 import { Refusal } from '#lib/errors.ts';
+import { createPause } from '#lib/in-turns.ts';
 import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { doneOf } from '#lib/postgres/wire.ts';
 import { Overflow, consoleRowsText, describeStatement, readColumns, runCapped } from '../console/capped-query.ts';
@@ -25,7 +26,7 @@ export interface Script {
 const timeoutMs = 300_000;
 /** Rows that are shown of one statement. */
 const maxRows = 1000;
-/** The rows that are shown of all statements, as JSON. */
+/** The rows that are shown of all statements and their columns, as JSON. */
 const maxShownLength = 16 * 1024 * 1024;
 
 interface Done {
@@ -47,21 +48,26 @@ const runOne = async (client: ClientBase, sql: string, roomLeft: number): Promis
   const columns = await readColumns(client, described);
   const ran = await runCapped(client, [], false, maxRows);
   const shown = await consoleRowsText(columns, ran);
-  const fits = shown.text.length <= roomLeft;
+  const fields = JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
+  const fits = fields.length + shown.text.length <= roomLeft;
   const isRows = columns.length > 0;
   return {
     command: ran.tag?.replace(/( \d+)+$/, '') ?? null,
     rowCount: isRows && ran.tag === null ? shown.count : doneOf(ran.tag ?? '').rowCount,
-    fields: JSON.stringify(columns.map(({ name, type }) => ({ name, type }))),
+    // Thousands of statements may have as many columns.
+    fields: fields.length <= roomLeft ? fields : '[]',
     rows: fits ? shown.text : '[]',
     truncated: ran.truncated || !fits || shown.count < ran.rows.length,
   };
 };
 
 const runCopied = async (client: ClientBase, sql: string, text: string): Promise<Done> => {
-  const copied = readCopied(sql, text);
-  for (const insert of insertsOf(copied)) await client.query(insert.sql, insert.values);
-  return { command: 'COPY', rowCount: copied.rows.length, fields: '[]', rows: '[]', truncated: false };
+  let rowCount = 0;
+  for await (const copied of readCopied(sql, text)) {
+    for (const insert of insertsOf(copied)) await client.query(insert.sql, insert.values);
+    rowCount += copied.rows.length;
+  }
+  return { command: 'COPY', rowCount, fields: '[]', rows: '[]', truncated: false };
 };
 
 const tooLong = (): DataError =>
@@ -88,14 +94,19 @@ const placed = (error: unknown, script: string, statement: ScriptStatement, numb
 
 const runAll = async (client: ClientBase, { sql: script }: Script, stoppedBy: () => StoppedBy): Promise<Done[]> => {
   const done: Done[] = [];
+  const pause = createPause();
   let shown = 0;
   for (const statement of splitScript(script)) {
+    if (statement === null) {
+      await pause();
+      continue;
+    }
     try {
-      const { sql, copied } = statement;
-      if (isTransactionCommand(sql)) throw noTransactions();
+      const { sql, wordAt, copied } = statement;
+      if (isTransactionCommand(sql.slice(wordAt))) throw noTransactions();
       const one =
         copied === null ? await runOne(client, sql, maxShownLength - shown) : await runCopied(client, sql, copied.text);
-      shown += one.rows.length;
+      shown += one.rows.length + one.fields.length;
       done.push(one);
     } catch (error) {
       throw placed(explained(error, statement, stoppedBy()), script, statement, done.length + 1);

@@ -202,7 +202,7 @@ const columnsSql = `
     case when a.attidentity = 'a' then 'always' when a.attidentity = 'd' then 'by_default'
       when a.attgenerated = 's' then 'stored' when a.attgenerated = 'v' then 'virtual' end as generated,
     col_description(a.attrelid, a.attnum) as comment,
-    (select array_agg(e.enumlabel::text order by e.enumsortorder) from pg_enum e
+    (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e
       where e.enumtypid = coalesce(nullif(t.typbasetype, 0), t.oid)) as enum_values
   from pg_attribute a
   join pg_type t on t.oid = a.atttypid

@@ -1,5 +1,7 @@
 import { type ClientBase, escapeLiteral, escapeIdentifier } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { withinBytes } from '#lib/postgres/within-bytes.ts';
 import { checkName, invalidField } from './columns.ts';
 import { nearestHint } from './describe.ts';
 import { type SchemaChange, publicName } from './table-changes.ts';
@@ -22,16 +24,37 @@ export const createEnum =
     return [`create type ${publicName(name)} as enum (${values.map((value) => escapeLiteral(value)).join(', ')})`];
   };
 
-const enumsSql = `
-  select t.typname::text as name, array_agg(e.enumlabel::text order by e.enumsortorder) as labels
-  from pg_type t join pg_enum e on e.enumtypid = t.oid
-  where t.typnamespace = 'public'::regnamespace group by t.typname`;
+const labelsSql = `
+  select coalesce(json_agg(e.enumlabel order by e.enumsortorder) filter (where e.oid is not null), '[]') as labels
+  from pg_type t left join pg_enum e on e.enumtypid = t.oid
+  where t.typtype = 'e' and t.typnamespace = 'public'::regnamespace and t.typname = $1
+  group by t.oid`;
+
+const namesSql = `
+  select typname::text as name from pg_type where typtype = 'e' and typnamespace = 'public'::regnamespace
+  order by typname limit 1000`;
+
+/** Some 60,000 of the longest. Values can be made by SQL, half a million of them in one type. */
+const maxLabelBytes = 4 * 1024 * 1024;
+
+const readLabels = async (client: ClientBase, name: string): Promise<readonly string[] | null> => {
+  const read = () => client.query<{ labels: string[] }>(labelsSql, [name]);
+  try {
+    const { rows } = await withinBytes(client, maxLabelBytes, read);
+    return rows[0]?.labels ?? null;
+  } catch (error) {
+    if (!(error instanceof AnswerTooLarge)) throw error;
+    throw new ServiceError('payload_too_large', 'The values of the type are more than 4 MB.', {
+      hint: 'Change it by POST /db/query.',
+    });
+  }
+};
 
 /** @returns its values */
 const requireEnum = async (client: ClientBase, name: string): Promise<readonly string[]> => {
-  const { rows } = await client.query<{ name: string; labels: string[] }>(enumsSql);
-  const found = rows.find((row) => row.name === name);
-  if (found !== undefined) return found.labels;
+  const labels = await readLabels(client, name);
+  if (labels !== null) return labels;
+  const { rows } = await client.query<{ name: string }>(namesSql);
   const hint = nearestHint(
     name,
     rows.map((row) => row.name),

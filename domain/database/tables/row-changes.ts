@@ -1,7 +1,9 @@
-import { type ClientBase, DatabaseError, escapeIdentifier, escapeLiteral } from 'pg';
+import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
 import { DataError } from '#domain/data-api/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { mapInTurns } from '#lib/in-turns.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
+import { quote } from '#lib/postgres/quote.ts';
 import { invalidField } from './columns.ts';
 import { type TableDescription, describeTable, describing, nearestHint, requireTable } from './describe.ts';
 import { sqlError } from '../console/sql-error.ts';
@@ -24,12 +26,14 @@ export type RowChange =
 
 interface Target {
   readonly table: TableDescription;
+  /** By name. */
+  readonly types: ReadonlyMap<string, string>;
   readonly name: string;
 }
 
-const typeOf = ({ table }: Target, column: string, path: string): string => {
-  const found = table.columns.find(({ name }) => name === column);
-  if (found !== undefined) return found.type;
+const typeOf = ({ table, types }: Target, column: string, path: string): string => {
+  const type = types.get(column);
+  if (type !== undefined) return type;
   const names = table.columns.map(({ name }) => name);
   throw invalidField(path, `names no column of the table: ${JSON.stringify(column)}`, nearestHint(column, names).hint);
 };
@@ -45,15 +49,15 @@ const isNested = (value: unknown): boolean => typeof value === 'object' && value
 /** Literals have no type of their own, so that the server reads each as what its column holds. */
 const literal = (value: unknown, type: string): string => {
   if (value === null) return 'null';
-  if (isJson(type)) return escapeLiteral(JSON.stringify(value));
-  return escapeLiteral(typeof value === 'string' ? value : JSON.stringify(value));
+  if (isJson(type)) return quote(JSON.stringify(value));
+  return quote(typeof value === 'string' ? value : JSON.stringify(value));
 };
 
 /** The new value of a column. Arrays and rows come as JSON, and only the server knows how they are written. */
 const newValue = (target: Target, column: string, value: unknown, path: string): string => {
   const type = typeOf(target, column, path);
   if (!isNested(value) || isJson(type)) return literal(value, type);
-  const record = escapeLiteral(JSON.stringify({ [column]: value }));
+  const record = quote(JSON.stringify({ [column]: value }));
   return `(json_populate_record(null::${target.name}, ${record})).${escapeIdentifier(column)}`;
 };
 
@@ -65,7 +69,7 @@ const sameAs = (target: Target, column: string, value: unknown, path: string): s
   const name = escapeIdentifier(column);
   if (value === null) return `${name} is null`;
   if (isJson(type)) return `${name}::jsonb = ${literal(value, type)}::jsonb`;
-  if (isNested(value)) return `to_jsonb(${name}) = ${escapeLiteral(JSON.stringify(value))}::jsonb`;
+  if (isNested(value)) return `to_jsonb(${name}) = ${quote(JSON.stringify(value))}::jsonb`;
   return incomparable.test(type) ? `${name}::text = ${literal(value, type)}` : `${name} = ${literal(value, type)}`;
 };
 
@@ -110,8 +114,10 @@ const statementsOf = async (
   changes: readonly RowChange[],
 ): Promise<readonly string[]> => {
   await requireTable(client, table);
-  const target = { table: await describeTable(client, table), name: `public.${escapeIdentifier(table)}` };
-  const statements = changes.map((change, index) => statementOf(target, change, index));
+  const described = await describeTable(client, table);
+  const types = new Map(described.columns.map(({ name, type }) => [name, type]));
+  const target = { table: described, types, name: `public.${escapeIdentifier(table)}` };
+  const statements = await mapInTurns(changes.entries(), ([index, change]) => statementOf(target, change, index));
   const nul = statements.findIndex((sql) => sql.includes('\0') || !sql.isWellFormed());
   if (nul !== -1) throw invalidField(`changes.${nul}`, 'must be well-formed Unicode without NUL');
   return statements;
