@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import { lengthFirst } from '#lib/length-first.ts';
 import type { Endpoint } from './endpoint.ts';
 import { inPlainWords } from './validation-messages.ts';
 
@@ -18,7 +19,7 @@ const invalid = (where: string, error: z.ZodError): ServiceError =>
 
 const check = (schema: z.ZodType | undefined, value: unknown, where: string): unknown => {
   if (schema === undefined) return value;
-  const parsed = schema.safeParse(value, { error: inPlainWords });
+  const parsed = lengthFirst(schema).safeParse(value, { error: inPlainWords });
   if (parsed.success) return parsed.data;
   throw invalid(where, parsed.error);
 };

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
+import { stringifyWithTexts } from '#lib/json-text.ts';
 import { type Endpoint, RawReply } from '#api/endpoint.ts';
 
 /** An answer on its way out: everything but the headers that the call set. */
@@ -15,7 +16,7 @@ export const jsonType = 'application/json; charset=utf-8';
 export const jsonReply = (status: number, value: unknown): Reply => ({
   status,
   type: jsonType,
-  body: JSON.stringify(value),
+  body: stringifyWithTexts(value),
 });
 
 /** The handler's result in the promised shape: fields that the schema does not name are left out. */

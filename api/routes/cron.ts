@@ -12,7 +12,8 @@ import {
   updateSchedule,
 } from '#domain/cron/cron.ts';
 import { monthlyCaps } from '#domain/functions/functions.ts';
-import { parseExactJson } from '#lib/json.ts';
+import { TooManyValues, parseExactJson } from '#lib/json.ts';
+import { JsonText } from '#lib/json-text.ts';
 import { retryPolicy } from '#queues/retry-policy.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
@@ -21,6 +22,8 @@ import { id, instant, name, namedObject, page, text } from '../fields.ts';
 const area = 'cron';
 
 const maxTextBytes = 64 * 1024;
+/** In a body: more than a payload of that size can have, and those of the other fields. */
+const maxBodyValues = maxTextBytes / 2 + 1000;
 
 const httpUrl = text(2048, 1).refine(
   (value) => {
@@ -96,9 +99,19 @@ const shownRun = (row: RunRow): z.output<typeof run> => ({
 
 const shown = (row: Schedule): z.output<typeof schedule> => ({
   ...row,
-  payload: parseExactJson(row.payload),
+  payload: new JsonText(row.payload),
   last_run: row.last_run && shownRun(row.last_run),
 });
+
+const payloadTooLarge = () => invalidField('payload', `must be at most ${maxTextBytes} bytes of JSON`);
+
+const exactPayload = (bodyText: string): unknown => {
+  try {
+    return (parseExactJson(bodyText, maxBodyValues) as { payload?: unknown }).payload ?? null;
+  } catch (error) {
+    throw error instanceof TooManyValues ? payloadTooLarge() : error;
+  }
+};
 
 /**
  * The payload out of the body as it came, so that numbers that JavaScript cannot hold are kept. Measured as it is kept:
@@ -106,9 +119,9 @@ const shown = (row: Schedule): z.output<typeof schedule> => ({
  * @throws {ServiceError} `validation_failed`
  */
 const payloadText = (bodyText: string): string => {
-  const exact = JSON.stringify((parseExactJson(bodyText) as { payload?: unknown }).payload ?? null);
+  const exact = JSON.stringify(exactPayload(bodyText));
   if (Buffer.byteLength(exact) <= maxTextBytes) return exact;
-  throw invalidField('payload', `must be at most ${maxTextBytes} bytes of JSON`);
+  throw payloadTooLarge();
 };
 
 const projectPath = z.object({ project_id: id });

@@ -7,6 +7,7 @@ import {
   removeFunction,
   updateFunction,
 } from '#domain/functions/functions.ts';
+import { maxVars } from '#domain/functions/env-vars.ts';
 import { findWarmStart } from '#domain/functions/snapshots.ts';
 import { type PackedFiles, entrypointOf } from '#domain/functions/files.ts';
 import {
@@ -34,6 +35,7 @@ import {
   functionWithFiles,
   listedFunction,
   shownFunction,
+  shownInList,
   withFiles,
   withWarmStart,
 } from '#api/shapes/functions.ts';
@@ -190,7 +192,9 @@ const changedFunction = namedBody('FunctionChange', {
   debounce_ms: debounceMs.nullable().optional(),
   batch: batching.nullable().optional(),
   on_failure_function_id: id.nullable().optional(),
-  env_vars: envVars.optional().describe('Merged; null deletes a variable, a masked value keeps it.'),
+  env_vars: envVars
+    .optional()
+    .describe(`Merged; null deletes a variable, a masked value keeps it. At most ${maxVars} altogether.`),
 });
 
 const changeEndpoints: readonly Endpoint[] = [
@@ -274,7 +278,7 @@ const readEndpoints: readonly Endpoint[] = [
     response: z.object({ functions: z.array(listedFunction), total: z.int() }),
     handle: async ({ query }, call) => {
       const { functions, total } = await listFunctions(call.db, call.project.id, query);
-      return { functions: functions.map((row) => shownFunction(row, call)), total };
+      return { functions: functions.map((row) => shownInList(row, call)), total };
     },
   }),
   endpoint({

@@ -22,7 +22,6 @@ import {
   bulkBody,
   bulkResult,
   detailedJob,
-  inPublic,
   job,
   jobStatus,
   listedJob,
@@ -30,6 +29,7 @@ import {
   shown,
   shownAll,
   shownInDetail,
+  shownInPublic,
 } from '#api/shapes/jobs.ts';
 import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 
@@ -281,8 +281,7 @@ export const jobEndpoints: readonly Endpoint[] = [
     handle: async ({ params }, { deps, project, caller, starter }) => {
       const row = await deps.jobs.get(project.id, params.job_id);
       if (!mayRead(row, starter)) throw notFound('job');
-      const seen = await shown(deps, row);
-      return caller.role === 'service' ? seen : inPublic(seen);
+      return caller.role === 'service' ? shown(deps, row) : shownInPublic(deps, row);
     },
   }),
 ];

@@ -7,7 +7,7 @@ import { list, listPage } from '#domain/storage/list.ts';
 import { requireBucketName, requireName } from '#domain/storage/names.ts';
 import { copy, move, remove, requireObject } from '#domain/storage/objects.ts';
 import { signGrant, transformSchema, urlOf } from '#domain/storage/signed-urls.ts';
-import { type StoredObject, visibleNames } from '#domain/storage/store.ts';
+import { type DeletedObject, visibleNames } from '#domain/storage/store.ts';
 import { namedObject } from '#api/fields.ts';
 
 /** Calls about objects whose bodies are JSON, as storage-js makes them. */
@@ -44,7 +44,7 @@ const entry = namedObject('StorageObject', {
   metadata: z.record(z.string(), z.unknown()).nullable(),
 });
 
-const entryOf = (object: StoredObject) => ({
+const entryOf = (object: DeletedObject) => ({
   name: object.name,
   bucket_id: object.bucket_id,
   owner: object.owner,

@@ -1,7 +1,7 @@
 import { batching, debounceMs, rateLimit } from '#queues/flow-control.ts';
 import { retryPolicy } from '#queues/retry-policy.ts';
 import { z } from 'zod';
-import { maskEnvVars, openEnvVars } from '#domain/functions/env-vars.ts';
+import { listEnvVars, maskEnvVars, maxVars, openEnvVars } from '#domain/functions/env-vars.ts';
 import type { InvocationRow } from '#domain/functions/invocations.ts';
 import { type ListedFunction, functionAccess } from '#domain/functions/store.ts';
 import { functionInvoke, runStatuses } from '#queues/function-invoke.ts';
@@ -21,14 +21,21 @@ export const versionNumber = z
 const envName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: 'must be a name of letters, digits and _' });
-// A record would drop this name without a word.
-const refuseProto = (value: unknown, context: z.core.$RefinementCtx): unknown => {
-  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__'))
+/** In one change: enough to replace all variables, and to delete those of before the bound in a few calls. */
+const maxChangedVars = 1000;
+// Looked at before the names are checked one by one. A record would drop the name __proto__ without a word.
+const checkNames = (value: unknown, context: z.core.$RefinementCtx): unknown => {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Object.hasOwn(value, '__proto__'))
     context.addIssue({ code: 'custom', path: ['__proto__'], message: 'is not possible as a name' });
+  if (Object.keys(value).length > maxChangedVars)
+    context.addIssue({ code: 'custom', message: `must have at most ${maxChangedVars} names at a time` });
   return value;
 };
 /** Changes of variables: null deletes one. */
-export const envVars = z.preprocess(refuseProto, z.record(envName, text(32_768).nullable()));
+export const envVars = z.preprocess(checkNames, z.record(envName, text(32_768).nullable()));
+
+const shownVars = z.record(z.string(), z.string());
 
 export const listedFunction = namedObject('ListedFunction', {
   id,
@@ -47,7 +54,7 @@ export const listedFunction = namedObject('ListedFunction', {
   entrypoint: z.string().nullable().describe('Path of the file with the handler; null for a function of one file.'),
   timeout_ms: z.int(),
   memory_mb: z.int(),
-  env_vars: z.record(z.string(), z.string()).describe('Values are masked.'),
+  env_vars: shownVars.describe(`Values are masked. In a list the first ${maxVars}.`),
   version: z.int(),
   created_at: instant,
   updated_at: instant,
@@ -55,6 +62,7 @@ export const listedFunction = namedObject('ListedFunction', {
 
 export const detailedFunction = namedObject('FunctionWithCode', {
   ...listedFunction.shape,
+  env_vars: shownVars.describe('Values are masked.'),
   code: z.string().describe('Empty for a function of several files.'),
 });
 
@@ -86,6 +94,14 @@ export const shownFunction = <Row extends ListedFunction>(
 ): Row & { env_vars: Record<string, string> } => ({
   ...row,
   env_vars: maskEnvVars(openEnvVars(deps.projects.sealer(project), row.id, row.env_sealed)),
+});
+
+export const shownInList = (
+  row: ListedFunction,
+  { deps, project }: Call<InProject>,
+): z.output<typeof listedFunction> => ({
+  ...row,
+  env_vars: listEnvVars(deps.projects.sealer(project), row.id, row.env_sealed),
 });
 
 export const runStatus = z.enum(runStatuses);

@@ -4,9 +4,10 @@ import { jobDetail, maxShownPayload } from '#domain/jobs/detail.ts';
 import type { Jobs, Standing } from '#domain/jobs/jobs.ts';
 import { type JobRow, errorOf } from '#domain/jobs/store.ts';
 import { type StepRow, stepsOf } from '#domain/jobs/steps.ts';
+import { publicAnswer } from '#domain/functions/run-report.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
-import { parseExactJson } from '#lib/json.ts';
+import { JsonText } from '#lib/json-text.ts';
 import { endStatuses } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
@@ -108,9 +109,10 @@ export const detailedJob = job.extend({
 type ListedJob = z.output<typeof listedJob>;
 export type ShownJob = z.output<typeof job>;
 
-/** A result as it is shown: numbers stay exact. */
-export const resultOf = ({ result }: Pick<JobRow, 'result'>): unknown =>
-  result === null ? null : parseExactJson(result);
+/** A stored text as it is shown: numbers stay exact, and four megabytes of results are not built as values. */
+const textOf = (text: string | null): JsonText | null => (text === null ? null : new JsonText(text));
+
+export const resultOf = ({ result }: Pick<JobRow, 'result'>): unknown => textOf(result);
 
 const shownAt = (row: JobRow, standing: Standing | null): ListedJob => ({
   ...row,
@@ -148,7 +150,7 @@ export const shownInDetail = async (how: Shows, row: JobRow): Promise<z.output<t
   return {
     ...seen,
     function_id,
-    payload: payload === null ? null : parseExactJson(payload),
+    payload: textOf(payload),
     attempts: attempts.map(({ error_code: code, error_message: message, ...attempt }) => ({
       ...attempt,
       error: { code, message },
@@ -156,15 +158,14 @@ export const shownInDetail = async (how: Shows, row: JobRow): Promise<z.output<t
   };
 };
 
-/** Without a secret key: runs of functions only, and nothing of what a function says of its own inside. */
-export const inPublic = ({ result, error, ...rest }: ShownJob): ShownJob => {
-  if (rest.type !== functionInvoke.type) throw notFound('job');
-  const { error: _error, logs: _logs, timings: _timings, ...answer } = (result ?? {}) as Record<string, unknown>;
-  const code = error?.code ?? '';
-  return {
-    ...rest,
-    steps: [],
-    result: result === null ? null : answer,
-    error: error && { code, message: `The function failed (${code}).` },
-  };
+/**
+ * Without a secret key: runs of functions only, and nothing of what a function says of its own inside.
+ * @throws {ServiceError} `not_found` for other jobs
+ */
+export const shownInPublic = async (how: Shows, row: JobRow): Promise<ShownJob> => {
+  if (row.type !== functionInvoke.type) throw notFound('job');
+  const result = row.result === null ? null : publicAnswer(row.result);
+  const seen = await shown(how, { ...row, result, has_steps: false });
+  const code = seen.error?.code ?? '';
+  return { ...seen, error: seen.error && { code, message: `The function failed (${code}).` } };
 };

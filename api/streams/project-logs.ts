@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as pause, setImmediate as yieldToOthers } from 'node:timers/promises';
 import { type LogFilter, type ProjectLogLine, fitsFilter, searchLogs } from '#domain/functions/log-search.ts';
 import type { LogLevel } from '#domain/jobs/logs.ts';
 import { type LineFilter, fitsLine, searchLines } from '#domain/logs/search.ts';
@@ -19,6 +19,8 @@ const maxReplayed = 200;
 /** Well below what may lie unread. */
 const maxReplayedBytes = 128 * 1024;
 const maxWaiting = 1000;
+/** Lines of a project that its listeners have not been given yet: those of six runs that log all they may at once. */
+const maxUndelivered = 50_000;
 
 /** A line, on its way to listeners. */
 interface LiveLine {
@@ -34,7 +36,11 @@ interface LiveLine {
   /** Written once, for all listeners. */
   readonly text: string;
 }
-type Listener = (lines: readonly LiveLine[]) => void;
+interface Listener {
+  readonly receive: (lines: readonly LiveLine[]) => void;
+  /** Ends it: it may come back, and is then sent the end of what it missed. */
+  readonly drop: () => void;
+}
 
 /** The listeners of one project. */
 interface Hub {
@@ -80,9 +86,24 @@ const liveLines = (event: LogsEvent): LiveLine[] => {
 
 const openHub = (subscriber: Subscriber, projectId: string): Hub => {
   const listeners = new Set<Listener>();
+  let waiting = 0;
+  let delivered: Promise<void> = Promise.resolve();
+  const deliver = async (lines: readonly LiveLine[]): Promise<void> => {
+    for (const listener of listeners) {
+      listener.receive(lines);
+      // A filter takes 10 ms for the 8,000 lines that one event may have.
+      await yieldToOthers();
+    }
+    waiting -= lines.length;
+  };
   const subscribed = subscriber.followLogs(projectId, (event) => {
     const lines = liveLines(event);
-    for (const listener of listeners) listener(lines);
+    if (waiting + lines.length > maxUndelivered) {
+      for (const listener of listeners) listener.drop();
+      return;
+    }
+    waiting += lines.length;
+    delivered = delivered.then(() => deliver(lines));
   });
   return { listeners, subscribed };
 };
@@ -203,14 +224,16 @@ const begin = async (
   const { feed } = request;
   let waiting: LiveLine[] | null = [];
   const send = (lines: readonly LiveLine[]): void => {
-    for (const line of lines) if (feed.fits(line)) stream.sendText(line.text);
+    const text = lines.filter(feed.fits).map((line) => line.text);
+    if (text.length > 0) stream.sendText(text.join(''));
   };
-  const stop = await subscribe(deps.subscriber, projectId, (lines) => {
+  const drop = (): void => void stream.body.destroy();
+  const receive = (lines: readonly LiveLine[]): void => {
     if (waiting === null) return send(lines);
     waiting.push(...lines);
-    // It may come back, and is then sent the end of this.
-    if (waiting.length > maxWaiting) stream.body.destroy();
-  });
+    if (waiting.length > maxWaiting) drop();
+  };
+  const stop = await subscribe(deps.subscriber, projectId, { receive, drop });
   stream.body.once('close', stop);
   if (stream.body.destroyed) return stop();
   const since = sinceOf(request);

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Context } from 'koa';
+import { acceptedEncoding } from '../http/compress.ts';
 
 /** A file of the build, with its compressed forms. */
 interface Asset {
@@ -56,7 +57,7 @@ export const openBuild = (folder: string): ReadBuild => {
 /** Each name holds the hash of its content, so that it never changes. */
 export const sendAsset = (ctx: Context, { type, plain, br, gzip }: Asset): void => {
   const encodings = [...(br ? ['br'] : []), ...(gzip ? ['gzip'] : []), 'identity'];
-  const chosen = ctx.acceptsEncodings(encodings);
+  const chosen = acceptedEncoding(ctx, encodings);
   ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
   ctx.vary('Accept-Encoding');
   ctx.type = type;

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { lengthFirst } from '#lib/length-first.ts';
 import type { ChatMessage, ResponseFormat } from './chat.ts';
 import { defaultChatModel } from './gateway/models.ts';
 import type { AiCaller, Gateway } from './gateway/types.ts';
@@ -12,12 +13,14 @@ import { type Reason, type Verdict, checkRlsSql, checkSchemaSql, checkSelectSql 
 
 const sql = z.string().trim().min(1).max(60_000).describe('The SQL for PostgreSQL 17.');
 const explanation = z.string().describe('What it does and why, in a few plain sentences.');
-const names = (of: string) => z.array(z.string()).describe(`The names of the ${of}.`);
+/** More than a schema is changed by at once. */
+const maxNames = 1000;
+const names = (of: string) => z.array(z.string()).max(maxNames).describe(`The names of the ${of}.`);
 
 /** The shape of a model's answer, by generator (interface, "AI database tool payloads"). */
 const answerShapes = {
-  schema: z.object({ sql, tables: names('tables that it makes or changes'), explanation }),
-  rls: z.object({ sql, policies: names('policies that it makes or changes'), explanation }),
+  schema: lengthFirst(z.object({ sql, tables: names('tables that it makes or changes'), explanation })),
+  rls: lengthFirst(z.object({ sql, policies: names('policies that it makes or changes'), explanation })),
   sql: z.object({ sql, explanation }),
 } as const;
 
@@ -79,6 +82,7 @@ const shapeOf = (name: GeneratorName): Record<string, unknown> => {
     override: ({ jsonSchema }) => {
       delete jsonSchema.minLength;
       delete jsonSchema.maxLength;
+      delete jsonSchema.maxItems;
     },
   });
   return { ...shape, additionalProperties: false };
@@ -101,13 +105,15 @@ const parsed = (text: string): readonly unknown[] => {
   }
 };
 
+const maxBlocks = 20;
+
 /**
  * Returns the JSON in a text: the whole, or else, as some models write around it, code blocks and the outermost braces.
  */
 const jsonIn = (text: string): readonly unknown[] => {
   const whole = parsed(text);
   if (whole.length > 0) return whole;
-  const blocks = text.split('```').filter((_, number) => number % 2 === 1);
+  const blocks = text.split('```', 2 * maxBlocks).filter((_, number) => number % 2 === 1);
   const braces = text.slice(text.indexOf('{'), text.lastIndexOf('}') + 1);
   return [...blocks.map((block) => block.replace(/^\w+/, '')), braces].flatMap(parsed);
 };
@@ -116,13 +122,17 @@ type Read<Name extends GeneratorName> =
   | { readonly ok: true; readonly answer: GeneratedAnswer<Name> }
   | { readonly ok: false; readonly problems: readonly string[] };
 
+/** Enough to repair an answer by. */
+const maxProblems = 20;
+
 /** Parses a model's text. Fields that were not requested are left out. */
 const readAnswer = <Name extends GeneratorName>(name: Name, text: string): Read<Name> => {
   const reads = jsonIn(text).map((value) => answerShapes[name].safeParse(value));
   const read = reads.find(({ success }) => success) ?? reads[0];
   if (read === undefined) return { ok: false, problems: ['the answer is not JSON'] };
   if (!read.success) {
-    return { ok: false, problems: read.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) };
+    const issues = read.error.issues.slice(0, maxProblems);
+    return { ok: false, problems: issues.map(({ path, message }) => `${path.join('.')}: ${message}`) };
   }
   return { ok: true, answer: read.data as GeneratedAnswer<Name> };
 };

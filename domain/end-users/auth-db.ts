@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto';
 import { type Client, type ClientBase, DatabaseError } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { serverAnswers } from '#lib/postgres/server-answers.ts';
+import { withinBytes } from '#lib/postgres/within-bytes.ts';
 import { createSilenceWatch, probeMs } from '#lib/silence-watch.ts';
 import type { TenantDb } from '#lib/tenant-db.ts';
 import { AuthError } from './errors.ts';
@@ -14,6 +16,7 @@ type Ask = <T extends object>(projectId: string, sql: string, values?: readonly 
 /**
  * The two ways to the users in a project's database (decision 054). Every statement is one transaction; statements
  * name all schemas, since nothing of the project's is to be found in their place.
+ * Both throw a ServiceError `payload_too_large` beyond 4 MB of rows.
  */
 export interface AuthDb {
   /** Passwords, sessions and identities; only reads `auth.users`. */
@@ -85,12 +88,21 @@ const explainedWrite = (error: DatabaseError): unknown => {
 };
 
 const explained = (error: unknown, runsTriggers: boolean): unknown => {
+  if (error instanceof AnswerTooLarge) return tooLarge();
   if (!(error instanceof DatabaseError) || error.code === undefined) return error;
   if (error.code === lockNotAvailable) return locked();
   if (awayCodes.has(error.code)) return away(error);
   if (missing.has(error.code) && (!runsTriggers || isAboutSchema(error))) return foreignSchema();
   return runsTriggers ? explainedWrite(error) : error;
 };
+
+/** The bytes of one answer: 4 KB for each of a thousand users, and parsed within some 100 ms. */
+const maxAnswerBytes = 4 * 1024 * 1024;
+
+const tooLarge = (): ServiceError =>
+  new ServiceError('payload_too_large', `What was read of the project’s users is more than ${maxAnswerBytes} bytes.`, {
+    hint: 'Ask for fewer users at a time (per_page, limit), or keep less metadata of each.',
+  });
 
 /** By statement: prepared once for each connection, since planning a sign-in takes longer than doing it. */
 const names = new Map<string, string>();
@@ -123,8 +135,8 @@ const asking =
   async <T extends object>(projectId: string, sql: string, values: readonly unknown[] = []) => {
     try {
       return await tenantDb.use(projectId, role, async (client: ClientBase) => {
-        const answer = client.query<T>({ name: nameOf(sql), text: sql, values: [...values] });
-        const { rows } = await watchOf(client)(answer);
+        const query = { name: nameOf(sql), text: sql, values: [...values] };
+        const { rows } = await withinBytes(client, maxAnswerBytes, () => watchOf(client)(client.query<T>(query)));
         return rows;
       });
     } catch (error) {

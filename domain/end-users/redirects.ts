@@ -24,18 +24,35 @@ export const faultOfRedirect = (pattern: string): string | null => {
   return null;
 };
 
-const escaped = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+const separator = /[/?#]/;
 
-const formOf = (pattern: string): RegExp => {
+/**
+ * Whether an address fits a pattern: `*` stands for one or more characters of one part, `**` at the end for the rest.
+ * Each piece between two wildcards is taken where it is found first, so one pass is enough. A later place never fits more:
+ * `*` does not cross a separator, so it lies in the same part of the address. As a regular expression, twenty wildcards
+ * would be tried in every combination.
+ */
+export const fitsPattern = (pattern: string, address: string): boolean => {
   const isOpen = pattern.endsWith('**');
-  const fixed = isOpen ? pattern.slice(0, -2) : pattern;
-  return new RegExp(`^${fixed.split('*').map(escaped).join('[^/?#]+')}${isOpen ? '[^#]*' : ''}$`);
+  const [first = '', ...pieces] = (isOpen ? pattern.slice(0, -2) : pattern).split('*');
+  const last = isOpen ? undefined : pieces.pop();
+  if (!address.startsWith(first)) return false;
+  let at = first.length;
+  const skipTo = (next: number): boolean => next > at && !separator.test(address.slice(at, next));
+  for (const piece of pieces) {
+    const next = address.indexOf(piece, at + 1);
+    if (!skipTo(next)) return false;
+    at = next + piece.length;
+  }
+  if (isOpen) return !address.includes('#', at);
+  if (last === undefined) return at === address.length;
+  return address.endsWith(last) && skipTo(address.length - last.length);
 };
 
 const isAllowed = (wanted: URL, { site_url: site, redirect_allow_list: list }: Allowed): boolean => {
   if (site !== null && URL.parse(site)?.origin === wanted.origin && wanted.origin !== 'null') return true;
   // Compared as the server writes it, so that no spelling differs from the address that is followed.
-  return list.some((pattern) => formOf(URL.parse(pattern)?.href ?? pattern).test(wanted.href));
+  return list.some((pattern) => fitsPattern(URL.parse(pattern)?.href ?? pattern, wanted.href));
 };
 
 /**

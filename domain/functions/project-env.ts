@@ -1,10 +1,7 @@
 /* Variables that all functions of a project share. A function's own variable of the same name overrides one of these. */
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { type EnvVars, mergeVars, refuseVars } from './env-vars.ts';
-
-/** Every run of the project gets all of them, whatever it needs. */
-export const maxSharedVars = 200;
+import { type EnvVars, mergeVars } from './env-vars.ts';
 
 const about = (projectId: string): string => `project:${projectId}:env`;
 
@@ -20,10 +17,6 @@ export const projectEnvNames = async (db: Queryable, projectId: string): Promise
     db.query<{ names: string[] }>('select names from project_env where project_id = $1', [projectId]),
   );
   return row?.names ?? [];
-};
-
-const requireFew = (names: readonly string[]): void => {
-  if (names.length > maxSharedVars) throw refuseVars([], `are more than ${maxSharedVars}`);
 };
 
 /**
@@ -45,7 +38,6 @@ export const changeProjectEnv = async (
   const present = openProjectEnv(sealer, projectId, row?.vars_sealed ?? null);
   const vars = mergeVars(present, changes);
   const names = Object.keys(vars).toSorted();
-  requireFew(names);
   if (JSON.stringify(vars) === JSON.stringify(present)) return names;
   await db.query(
     `insert into project_env (project_id, vars_sealed, names) values ($1, $2, $3)

@@ -59,6 +59,14 @@ export const bareResult = (answer: string): string => {
   return answer.slice(begin, answer.lastIndexOf(afterResult));
 };
 
+/** An invoke answer without what a function says of its own inside. The result's text stays as it is. */
+export const publicAnswer = (answer: string): string => {
+  const end = Math.max(0, answer.lastIndexOf(afterResult));
+  const rest = JSON.parse(`{${answer.slice(end + 1)}`) as Readonly<Record<string, unknown>>;
+  const { error: _error, logs: _logs, timings: _timings, ...shown } = rest;
+  return `${answer.slice(0, end + 1)}${JSON.stringify(shown).slice(1)}`;
+};
+
 const timingsMark = /^,"duration_ms":[\d.e+-]+(?:,"response":"\w+")?,"timings":(\{[\w":,.+-]*\})/;
 
 /** The timings that an invoke answer names. */

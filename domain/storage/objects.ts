@@ -3,7 +3,14 @@ import { newId } from '#lib/ids.ts';
 import { noBucket, noObject } from './errors.ts';
 import { keyOf } from './names.ts';
 import { type StorageCall, type StorageDeps, asPlatform } from './storage.ts';
-import { type StoredObject, deleteObjects, findObject, findPublicObject, moveObject } from './store.ts';
+import {
+  type DeletedObject,
+  type StoredObject,
+  deleteObjects,
+  findObject,
+  findPublicObject,
+  moveObject,
+} from './store.ts';
 import { type UploadMode, type Uploaded, checkUpload, commitUpload, requireUpload } from './upload.ts';
 
 /** An object, by its bucket and name. */
@@ -90,7 +97,7 @@ export const remove = async (
   call: StorageCall,
   bucket: string,
   names: readonly string[],
-): Promise<readonly StoredObject[]> => {
+): Promise<readonly DeletedObject[]> => {
   const gone = await deleteObjects(deps, call, { bucket, names });
   if (gone.length === 0) return gone;
   deps.markDirty(call.project.id);

@@ -33,13 +33,18 @@ export interface StoredObject {
   readonly updated_at: string;
 }
 
+/** An object that was deleted. The users' metadata of a thousand can be 64 MB, and no answer has them. */
+export type DeletedObject = Omit<StoredObject, 'user_metadata'>;
+
 const instant = (column: string): string => `to_char(${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
-/** The object `o` as JSON. */
-const objectJson = `json_build_object('id', o.id, 'bucket_id', o.bucket_id, 'name', o.name, 'owner', o.owner,
+const objectFields = `'id', o.id, 'bucket_id', o.bucket_id, 'name', o.name, 'owner', o.owner,
   'owner_id', o.owner_id, 'version', o.version, 'size', o.size, 'mime_type', o.mime_type, 'etag', o.etag,
-  'cache_control', o.cache_control, 'user_metadata', o.user_metadata, 'metadata', o.metadata,
-  'created_at', ${instant('o.created_at')}, 'updated_at', ${instant('o.updated_at')})`;
+  'cache_control', o.cache_control, 'metadata', o.metadata,
+  'created_at', ${instant('o.created_at')}, 'updated_at', ${instant('o.updated_at')}`;
+
+/** The object `o` as JSON. */
+const objectJson = `json_build_object(${objectFields}, 'user_metadata', o.user_metadata)`;
 
 const bucketJson = `json_build_object('id', b.id, 'name', b.name, 'owner', b.owner, 'public', b.public,
   'file_size_limit', b.file_size_limit, 'allowed_mime_types', b.allowed_mime_types,
@@ -186,7 +191,7 @@ const deleteBucketSql = withTicket(`gone as (
 
 const deleteNamesSql = withTicket(`gone as (
     delete from storage.objects o using ticket where o.bucket_id = $2 and ticket.given is not null
-      and o.name in (select jsonb_array_elements_text($3::jsonb)) returning ${objectJson} as row)
+      and o.name in (select jsonb_array_elements_text($3::jsonb)) returning json_build_object(${objectFields}) as row)
   select coalesce(json_agg(row), '[]')::text from gone`);
 
 const deleteSomeSql = withTicket(`gone as (
@@ -293,9 +298,9 @@ export const deleteObjects = async (
   deps: StorageDeps,
   call: StorageCall,
   { bucket, names }: { readonly bucket: string; readonly names: readonly string[] },
-): Promise<readonly StoredObject[]> => {
+): Promise<readonly DeletedObject[]> => {
   const [rows] = await write(deps, call, deleteNames(deps, call, bucket, names));
-  return parse(rows) as StoredObject[];
+  return parse(rows) as DeletedObject[];
 };
 
 /** @returns how many of those were deleted that the caller may delete */

@@ -27,6 +27,23 @@ test('a user has a hundred sign-ins at most: a new one ends the oldest', async (
   t.is((await refresh(first.refresh_token, of)).status, 400);
 });
 
+test('a page of users that is larger than 4 MB is refused, and a smaller one comes', async (t) => {
+  const of = await newProject();
+  await asAdmin(of.dbName, (admin) =>
+    admin.query(
+      `insert into auth.users (id, email, raw_user_meta_data, raw_app_meta_data)
+       select gen_random_uuid(), 'user-' || n || '@example.com', about, about from generate_series(1, 1000) n,
+         (select jsonb_build_object('about', repeat('x', 4000)) as about)`,
+    ),
+  );
+  const page = (size: number) => ask('GET', `/admin/users?page=1&per_page=${size}`, { key: of.key }, of);
+  const refused = await page(1000);
+  t.is(refused.status, 413, refused.text);
+  t.regex(refused.text, /more than 4194304 bytes.*per_page/);
+  const taken = await page(400);
+  t.deepEqual([taken.status, taken.body.users?.length], [200, 400]);
+});
+
 test('a project has as many users as its plan allows', async (t) => {
   const of = await newProject();
   await signedUp(of);

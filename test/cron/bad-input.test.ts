@@ -66,6 +66,26 @@ test('a payload is measured as it is written, not by the value that JavaScript m
   }
 });
 
+test('a payload of more values than 64 KB hold is refused before all of them are read', async (t) => {
+  const { id } = (await call('POST', '', nightly)).body;
+  const raw = `{"payload":[1.50${',0'.repeat(480_000)}]}`;
+  const { client } = platform();
+  const answer = await client.call('PATCH', `/projects/${project.id}/cron/${id}`, { token: owner.token, raw });
+  isError(t, answer, 400, 'validation_failed');
+  t.deepEqual(answer.body.details, [{ path: 'payload', message: 'must be at most 65536 bytes of JSON' }]);
+});
+
+test('payloads of 64 KB are listed as they are written, whatever they hold', async (t) => {
+  const payload = `[1.50${',0'.repeat(32_700)}]`;
+  const raw = `{"payload":${payload},${JSON.stringify(nightly).slice(1)}`;
+  const { client } = platform();
+  const path = `/projects/${project.id}/cron`;
+  const made = await client.call('POST', path, { token: owner.token, raw });
+  t.is(made.status, 201, made.text);
+  for (const at of [path, `${path}/${made.body.id}`])
+    t.true((await client.call('GET', at, { token: owner.token })).text.includes(`"payload":${payload}`), at);
+});
+
 test('a payload of 64 KB exactly is taken', async (t) => {
   t.is((await call('POST', '', { ...nightly, payload: 'x'.repeat(65_534) })).status, 201);
   const { id } = (await call('POST', '', nightly)).body;

@@ -171,6 +171,20 @@ test('who follows a project hears the lines of all its functions, and after a br
   again.close();
 });
 
+test('a run of thousands of lines is heard by everybody who follows its project, whole and in order', async (t) => {
+  const one = await scene(code);
+  const followers = await Promise.all(['', '', '', '?q=1'].map((query) => follow(one, query)));
+  const lines = Array.from({ length: 3000 }, (_, i): Given => ['info', `${i}`]);
+  await invoke(one, lines);
+  const expected = (query: string): string[] => lines.map(([, text]) => text).filter((text) => text.includes(query));
+  for (const [place, query] of ['', '', '', '1'].entries()) {
+    const heard = () => followers[place]?.events.map(({ data }) => String(data.message)) ?? [];
+    await until(() => heard().length >= expected(query).length);
+    t.deepEqual(heard(), expected(query));
+  }
+  for (const { close } of followers) close();
+});
+
 test('a break with more lines than are replayed is told, and the latest of them come', async (t) => {
   const one = await scene(code);
   const since = new Date(Date.now() - 1000).toISOString();

@@ -34,6 +34,28 @@ test('a job shows its function, its payload to the last digit, and each attempt 
   t.true(exact.text.includes('12345678901234567890'), exact.text);
 });
 
+test('the results of steps are shown to the last digit, and a publishable key sees none of them', async (t) => {
+  const s = await scene('export const handler = (payload, { step }) => step.run("one", () => JSON.rawJSON("1.50"))');
+  const id = await enqueue(s, { payload: null });
+  await s.jobWhen(id, 'succeeded');
+  const long = `[9007199254740995${',1.50'.repeat(200_000)}]`;
+  await platform().db.query('update job_steps set result = $2 where job_id = $1', [id, long]);
+  const { text } = await s.ask('GET', `/jobs/${id}`);
+  t.true(text.includes(`"result":${long}`));
+  const { client } = platform();
+  const secret = await client.call('GET', `/api/jobs/${id}`, { key: s.project.key });
+  t.true(secret.text.includes(`"result":${long}`));
+  const run = await client.call('POST', `/api/functions/${s.fn.slug}`, {
+    key: s.project.publishableKey,
+    headers: { prefer: 'respond-async' },
+  });
+  await s.jobWhen(run.body.job_id, 'succeeded');
+  const open = await client.call('GET', `/api/jobs/${run.body.job_id}`, { key: s.project.publishableKey });
+  t.like(open.body, { status: 'succeeded', steps: [] });
+  t.true(open.text.includes('"result":1.5,"duration_ms":'), open.text);
+  t.deepEqual(Object.keys(open.body.result), ['status', 'result', 'duration_ms', 'invocation_id']);
+});
+
 test('a payload that is long is not shown, and jobs of other kinds have none', async (t) => {
   const s = await scene('export const handler = () => 1');
   const id = await enqueue(s, { payload: 'x'.repeat(70_000) });

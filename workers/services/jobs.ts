@@ -10,6 +10,7 @@ import { systemActor } from '#domain/audit/actor.ts';
 import { findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import { lengthFirst } from '#lib/length-first.ts';
 import type { Log } from '#lib/log.ts';
 import { checkRelated, enqueueFields, maxEnqueued } from '#queues/enqueue-options.ts';
 import type { Gate } from '#queues/gate/types.ts';
@@ -18,10 +19,12 @@ import type { OpenService } from './services.ts';
 
 const job = z.strictObject({ payload: z.unknown().optional(), ...enqueueFields }).superRefine(checkRelated);
 
-const enqueueArgs = z.object({
-  slug: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, { error: 'must be the slug of a function' }),
-  jobs: z.array(job).min(1).max(maxEnqueued, `at most ${maxEnqueued} jobs may be enqueued in one call`),
-});
+const enqueueArgs = lengthFirst(
+  z.object({
+    slug: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, { error: 'must be the slug of a function' }),
+    jobs: z.array(job).min(1).max(maxEnqueued, `at most ${maxEnqueued} jobs may be enqueued in one call`),
+  }),
+);
 
 /**
  * The jobs of a call of user code.

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { maskedValue } from '#domain/functions/env-vars.ts';
-import { changeProjectEnv, maxSharedVars, projectEnvNames } from '#domain/functions/project-env.ts';
+import { maskedValue, maxVars } from '#domain/functions/env-vars.ts';
+import { changeProjectEnv, projectEnvNames } from '#domain/functions/project-env.ts';
 import { envVars } from '#api/shapes/functions.ts';
 import { inProject } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
@@ -36,7 +36,7 @@ export const projectEnvEndpoints: readonly Endpoint[] = [
     params,
     body: z.strictObject({
       env_vars: envVars.describe(
-        `Merged; null deletes a variable, a masked value keeps it. At most ${maxSharedVars} and 128 KB altogether.`,
+        `Merged; null deletes a variable, a masked value keeps it. At most ${maxVars} and 128 KB altogether.`,
       ),
     }),
     response,

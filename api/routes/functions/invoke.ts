@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { invocation, monthlyCaps } from '#domain/functions/functions.ts';
-import { parseExactJson } from '#lib/json.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { TooManyValues, parseExactJson } from '#lib/json.ts';
 import { scanJson } from '#lib/json-scan.ts';
 import { runResult } from '#api/shapes/functions.ts';
 import { inProject } from '../../access.ts';
@@ -16,16 +17,33 @@ const anySize = { maxParts: Infinity, maxDepth: 1000 };
 /** Builds nothing: a payload of 6 MB may be two million objects. */
 export const isJson = (text: string): boolean => scanJson(Buffer.from(text), anySize).verdict === 'valid';
 
+/** JSON may escape each letter of the name, in digits of either case. */
+const payloadName = 'payload'.replaceAll(/./g, (letter) => `(?:${letter}|\\\\u00${letter.charCodeAt(0).toString(16)})`);
+const beforePayload = new RegExp(`^\\s*\\{\\s*"${payloadName}"\\s*:`, 'i');
+
+/** In a body that names its payload twice. */
+const maxExactValues = 100_000;
+
+const exactBody = (bodyText: string): { payload?: unknown } => {
+  try {
+    return parseExactJson(bodyText, maxExactValues) as { payload?: unknown };
+  } catch (error) {
+    if (!(error instanceof TooManyValues)) throw error;
+    const details = [{ path: 'payload', message: 'must be named once in a large body' }];
+    throw new ServiceError('validation_failed', 'The body is not valid.', { details });
+  }
+};
+
 /**
  * The payload's own text out of a body that was found to be `{"payload": …}`: as it came, numbers that JavaScript
  * cannot hold included.
  */
-const payloadText = (bodyText: string): string => {
-  const inside = /^\s*\{\s*"payload"\s*:/.exec(bodyText);
+export const payloadText = (bodyText: string): string => {
+  const inside = beforePayload.exec(bodyText);
   const text = inside && bodyText.slice(inside[0].length, bodyText.lastIndexOf('}'));
   if (text && isJson(text)) return text.trim();
-  // The name is escaped, or stands there twice, or not at all.
-  const { payload } = (bodyText === '' ? {} : parseExactJson(bodyText)) as { payload?: unknown };
+  // The name stands there twice, or not at all.
+  const { payload } = bodyText === '' ? {} : exactBody(bodyText);
   return JSON.stringify(payload ?? null);
 };
 

@@ -9,6 +9,7 @@ import { signGrant, urlOf } from '#domain/storage/signed-urls.ts';
 import { type StorageCall, type StorageDeps, asPlatform } from '#domain/storage/storage.ts';
 import { upload } from '#domain/storage/upload.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
+import { lengthFirst } from '#lib/length-first.ts';
 import { CallFault } from '../../runtimes/runtime.ts';
 import type { OpenService } from '../services.ts';
 
@@ -52,7 +53,7 @@ const schemas = {
 };
 
 const parse = <Schema extends z.ZodType>(schema: Schema, args: unknown): z.output<Schema> => {
-  const parsed = schema.safeParse(args);
+  const parsed = lengthFirst(schema).safeParse(args);
   if (parsed.success) return parsed.data;
   throw new CallFault('TypeError', `storage: ${parsed.error.issues[0]?.message ?? 'the call is not valid'}.`);
 };
