@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { createPause } from '#lib/in-turns.ts';
 import { type AnswerBody, jsonObject, maxAnswerLength } from '../answer-body.ts';
 import { DataError } from '../errors.ts';
 import type { Column, DataSchema, Routine, Table } from '../schema/schema.ts';
@@ -177,14 +177,12 @@ const visibleTo = async ({ caller, schema, executor }: Work): Promise<Visible> =
   return { tables: setOf(tables), functions: setOf(functions) };
 };
 
-/** The process answers others after so many milliseconds. */
-const sliceMs = 5;
-
 type Fields = readonly (readonly [key: string, json: string])[];
 
 /** Writes values of objects, a few at a time: there may be thousands, of 1,600 columns each. */
 const createWriter = (): ((values: ReadonlyMap<string, () => Json>) => Promise<Fields>) => {
-  let [began, length] = [performance.now(), 0];
+  const pause = createPause();
+  let length = 0;
   return async (values) => {
     const fields: (readonly [string, string])[] = [];
     for (const [key, value] of values) {
@@ -197,9 +195,7 @@ const createWriter = (): ((values: ReadonlyMap<string, () => Json>) => Promise<F
           '54000',
           'The description of all tables and functions is longer than an answer may be.',
         );
-      if (performance.now() - began < sliceMs) continue;
-      await nextTurn();
-      began = performance.now();
+      await pause();
     }
     return fields;
   };
