@@ -2,6 +2,7 @@ import {
   type Condition,
   type FlagDefinition,
   type FlagType,
+  type Prerequisite,
   type Rollout,
   type Rule,
   conditionsOf,
@@ -193,34 +194,46 @@ export const valuesOf = ({ value, default_value: otherwise, targeting_rules: rul
   ]),
 ];
 
-type Named = Pick<FlagDefinition, 'prerequisites'>;
+interface Named {
+  readonly prerequisites: readonly Pick<Prerequisite, 'key'>[];
+}
+
+const tooLong = `a chain of prerequisites has at most ${maxPrerequisiteDepth} flags`;
 
 /**
- * The problem of the prerequisites of a flag among the others of its environment, null when there is none: one that is
- * not there, a cycle, or a chain that is too long.
- * @param of the flag and those that it depends on, by key
+ * Answers the problem of the prerequisites of a flag among the others of its environment, null when there is none: one
+ * that is not there, a cycle, or a chain that is too long. What was found out for one flag serves the next, so that all
+ * flags of an environment take one pass.
+ * @param of the flags and those that they depend on, by key
  */
-export const faultOfChain = (key: string, of: ReadonlyMap<string, Named>): string | null => {
+export const createChainCheck = (of: ReadonlyMap<string, Named>): ((key: string) => string | null) => {
   // Behind each flag the longest chain that begins there; 0: it is being looked at.
   const depths = new Map<string, number>();
   const depthOf = (name: string, path: readonly string[]): number | string => {
     const known = depths.get(name);
     if (known === 0) return `the flags depend on each other in a circle: ${[...path, name].join(' → ')}`;
     if (known !== undefined) return known;
-    if (path.length > maxPrerequisiteDepth) return `a chain of prerequisites has at most ${maxPrerequisiteDepth} flags`;
+    if (path.length > maxPrerequisiteDepth) return tooLong;
     const flag = of.get(name);
     if (flag === undefined) return `there is no flag ${name} in this environment`;
     depths.set(name, 0);
+    const found = maxDepthOf(flag, [...path, name]);
+    // Another flag that needs one with a fault is not in a circle for that.
+    if (typeof found === 'string') depths.delete(name);
+    else depths.set(name, found);
+    return found;
+  };
+  const maxDepthOf = ({ prerequisites }: Named, path: readonly string[]): number | string => {
     let longest = 0;
-    for (const needed of flag.prerequisites) {
-      const depth = depthOf(needed.key, [...path, name]);
+    for (const needed of prerequisites) {
+      const depth = depthOf(needed.key, path);
       if (typeof depth === 'string') return depth;
       longest = Math.max(longest, depth);
     }
-    if (longest >= maxPrerequisiteDepth) return `a chain of prerequisites has at most ${maxPrerequisiteDepth} flags`;
-    depths.set(name, longest + 1);
-    return longest + 1;
+    return longest < maxPrerequisiteDepth ? longest + 1 : tooLong;
   };
-  const depth = depthOf(key, []);
-  return typeof depth === 'string' ? depth : null;
+  return (key) => {
+    const depth = depthOf(key, []);
+    return typeof depth === 'string' ? depth : null;
+  };
 };

@@ -387,13 +387,20 @@ export const versionOf = async (
     )
   )?.definition ?? undefined;
 
-/** The flags of an environment that have prerequisites, with these; archived ones need none. */
-export const prerequisitesIn = (
-  db: Queryable,
-  environmentId: string,
-): Promise<{ key: string; prerequisites: readonly { key: string; value: unknown }[] }[]> =>
+/** A flag with the flags that it needs. */
+export interface Needing {
+  readonly key: string;
+  readonly prerequisites: readonly { readonly key: string }[];
+}
+
+/**
+ * The flags of an environment that have prerequisites, with these; archived ones need none. The values stay in the
+ * database: they can be as large as all flags together.
+ */
+export const prerequisitesIn = (db: Queryable, environmentId: string): Promise<Needing[]> =>
   db.query(
-    `select key, definition -> 'prerequisites' as prerequisites from flags
+    `select key, (select json_agg(json_build_object('key', one -> 'key'))
+       from json_array_elements(definition -> 'prerequisites') as one) as prerequisites from flags
      where environment_id = $1 and not is_archived and json_array_length(definition -> 'prerequisites') > 0
      order by key`,
     [environmentId],

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { faultOfChain, faultsOf } from '#domain/flags/check.ts';
+import { createChainCheck, faultsOf } from '#domain/flags/check.ts';
 import type { FlagDefinition, Rule } from '#domain/flags/definition.ts';
 import { definition } from './scene.ts';
 
@@ -91,6 +91,8 @@ const flags = (needs: Readonly<Record<string, readonly string[]>>): Map<string, 
     ]),
   );
 
+const faultOfChain = (key: string, of: ReturnType<typeof flags>): string | null => createChainCheck(of)(key);
+
 test('prerequisites form no circle and no long chain', (t) => {
   t.is(faultOfChain('a', flags({ a: ['b', 'c'], b: ['c'], c: [] })), null);
   t.regex(faultOfChain('a', flags({ a: ['b'], b: ['c'], c: ['a'] })) ?? '', /circle: a → b → c → a/);
@@ -98,4 +100,29 @@ test('prerequisites form no circle and no long chain', (t) => {
   const chain = Object.fromEntries(Array.from({ length: 12 }, (_, n) => [`f${n}`, n < 11 ? [`f${n + 1}`] : []]));
   t.regex(faultOfChain('f0', flags(chain)) ?? '', /at most 10/);
   t.deepEqual(faultsOf('a', definition({ prerequisites: [{ key: 'a', value: true }] })).length, 1);
+});
+
+test('the prerequisites of all flags are looked at once, and a fault of one is no circle of another', (t) => {
+  let reads = 0;
+  const counted = new Map<string, Pick<FlagDefinition, 'prerequisites'>>();
+  const layers = 10;
+  const width = 100;
+  for (let n = 0; n < layers * width; n += 1) {
+    const below = Math.floor(n / width) + 1;
+    const needed =
+      below === layers ? [] : Array.from({ length: 10 }, (_, m) => `f${below * width + ((n + m) % width)}`);
+    const prerequisites = needed.map((key) => ({ key, value: true }));
+    counted.set(`f${n}`, {
+      get prerequisites() {
+        reads += 1;
+        return prerequisites;
+      },
+    });
+  }
+  const check = createChainCheck(counted);
+  for (const key of counted.keys()) t.is(check(key), null);
+  t.is(reads, layers * width);
+  const broken = createChainCheck(flags({ a: ['b'], b: ['gone'], c: ['b'], d: ['e'], e: ['d'] }));
+  for (const key of ['a', 'c', 'a']) t.regex(broken(key) ?? '', /no flag gone/, key);
+  for (const key of ['d', 'e', 'd']) t.regex(broken(key) ?? '', /circle/, key);
 });
