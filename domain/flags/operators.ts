@@ -1,6 +1,6 @@
-import { RE2JS } from 're2js';
 import semver from 'semver';
 import type { Condition, Scalar } from './definition.ts';
+import { faultOfPatternText, patternOf } from './patterns.ts';
 
 /** Whether an attribute that is there, and not null, fits. */
 export type AttributeTest = (attribute: unknown) => boolean;
@@ -136,24 +136,9 @@ const byVersion = (fits: (order: -1 | 0 | 1) => boolean): Operator => ({
   },
 });
 
-const maxPatternLength = 300;
-
-/**
- * A pattern in RE2's syntax, which goes through a text once, whatever the pattern: there is no backtracking.
- * @returns the problem of a text that is none
- */
-export const patternOf = (text: string): RE2JS | string => {
-  if (text.length > maxPatternLength) return `has at most ${maxPatternLength} characters`;
-  try {
-    return RE2JS.compile(text);
-  } catch (error) {
-    return `is no pattern of RE2: ${error instanceof Error ? error.message.slice(0, 100) : 'unknown'}`;
-  }
-};
-
 /** Compiled when first needed: of 10,000 flags most are not asked for. */
 const matches = ([value]: readonly Scalar[]): AttributeTest => {
-  let pattern: RE2JS | string | undefined;
+  let pattern: ReturnType<typeof patternOf> | undefined;
   return (attribute) => {
     if (typeof attribute !== 'string' || attribute.length > maxMatchedLength) return false;
     pattern ??= patternOf(String(value));
@@ -161,11 +146,11 @@ const matches = ([value]: readonly Scalar[]): AttributeTest => {
   };
 };
 
+/** Without compiling the pattern, which a definition with faults is not worth. */
 const faultOfPattern = (values: readonly Scalar[]): string | null => {
   const [value] = values;
   if (typeof value !== 'string' || values.length > 1) return 'takes one value, a pattern';
-  const pattern = patternOf(value);
-  return typeof pattern === 'string' ? pattern : null;
+  return faultOfPatternText(value);
 };
 
 const equals = { faultOf: anyValues, compile: isAmong };

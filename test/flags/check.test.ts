@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createChainCheck, faultsOf } from '#domain/flags/check.ts';
+import { createChainCheck, faultsOf, faultsOfSegment } from '#domain/flags/check.ts';
 import type { FlagDefinition, Rule } from '#domain/flags/definition.ts';
 import { definition } from './scene.ts';
 
@@ -125,4 +125,83 @@ test('the prerequisites of all flags are looked at once, and a fault of one is n
   const broken = createChainCheck(flags({ a: ['b'], b: ['gone'], c: ['b'], d: ['e'], e: ['d'] }));
   for (const key of ['a', 'c', 'a']) t.regex(broken(key) ?? '', /no flag gone/, key);
   for (const key of ['d', 'e', 'd']) t.regex(broken(key) ?? '', /circle/, key);
+});
+
+const pattern = (text: string): Rule => ({ attribute: 'a', operator: 'matches', values: [text] });
+
+test('patterns are few, and what would take long to compile is refused before it is compiled', (t) => {
+  const rules = (length: number, text = 'a'): Rule[] => Array.from({ length }, () => pattern(text));
+  t.deepEqual(pathsOf({ targeting_rules: rules(20) }), []);
+  t.deepEqual(faultsOf('flag', definition({ targeting_rules: rules(21) })), [
+    { path: 'targeting_rules', message: 'has at most 20 conditions with the operator matches' },
+  ]);
+  // Invalid ones count, too.
+  t.deepEqual(pathsOf({ targeting_rules: rules(2000, '(').slice(0, 1000) }), ['targeting_rules']);
+  const conditions = Array.from({ length: 21 }, () => ({ attribute: 'a', operator: 'matches', values: ['('] }));
+  t.deepEqual(
+    faultsOfSegment(conditions).map(({ path }) => path),
+    ['conditions'],
+  );
+  // The first that is none ends the check.
+  t.deepEqual(pathsOf({ targeting_rules: [pattern('a'), ...rules(10, '(')] }), ['targeting_rules.1.values']);
+  t.deepEqual(
+    faultsOfSegment(conditions.slice(0, 3)).map(({ path }) => path),
+    ['conditions.0.values'],
+  );
+  const within = { conditions: [{ attribute: 'a', operator: 'exists' }, ...conditions.slice(0, 1)] };
+  t.deepEqual(pathsOf({ targeting_rules: [within] }), ['targeting_rules.0.conditions.1.values']);
+});
+
+const messageOf = (text: string): string =>
+  faultsOf('flag', definition({ targeting_rules: [pattern(text)] }))
+    .map(({ message }) => message)
+    .join();
+
+test('a pattern that ignores case has no wide ranges, however they are written', (t) => {
+  for (const text of [
+    `(?i)[${'B-\\x{1e941}'.repeat(20)}]`,
+    `(?i)[${'B-\\x{1e941}'.repeat(20)}z-a]`,
+    '(?i)[B-\\x{1e941}]',
+    '(?si:[-A-\\x{1e942}])',
+    '(?i)[\\\\x{1e941}-\\x{1e942}]',
+    'x-[(?i)](?i)[[-\\x{1e000}]',
+    '(?i)[\\102-\u{1e941}]',
+    '(?i)[^]-\u{1e941}]',
+  ])
+    t.regex(messageOf(text), /ignores case, so that its ranges/, text);
+  for (const text of ['(?i)^[a-zà-ÿ]+$', '(?i)[一-龥a-z]', '(?i)[\\x{0}-\\x{10ffff}]', '[B-\\x{1e941}]'])
+    t.is(messageOf(text), '', text);
+});
+
+test('repetitions and classes of Unicode are counted before a pattern is compiled', (t) => {
+  for (const text of [
+    `(?:${'abcdefghij'.repeat(28)}){1000}`,
+    `(?:${'abcdefghij'.repeat(26)})(?i){1000}`,
+    `(?:${'abcdefghij'.repeat(26)})\\Q\\E{1000}`,
+    '((a{100}){10}){10}',
+    '(?P<name>[]a{]xxxxxxxx){500,}',
+  ])
+    t.regex(messageOf(text), /its repetitions make more than/, text);
+  t.regex(messageOf(`[${'\\pL'.repeat(90)}]`), /at most 20 classes of Unicode/);
+  for (const text of [
+    '^(?:[a-z0-9-]{1,63}\\.){1,8}[a-z]{2,63}$',
+    '[{(]{1000}',
+    '\\Q(((\\E{3}',
+    '^[\\p{L}\\p{N}._-]{1,64}@example\\.(?:com|org)$',
+  ])
+    t.is(messageOf(text), '', text);
+});
+
+const together = (text: string, other: string): string =>
+  faultsOf('flag', definition({ targeting_rules: [pattern(text), pattern(other)] }))
+    .map(({ path, message }) => `${path} ${message}`)
+    .join();
+
+test('what compiling takes is bounded for the patterns of a flag together', (t) => {
+  const message = 'targeting_rules its patterns are too large together';
+  t.is(together('(?i)[一-龥]', '(?i)[一-龥]'), message);
+  t.is(together(`[${'\\pL'.repeat(11)}]`, `[${'\\pN'.repeat(11)}]`), message);
+  // The second is none, which is not found out.
+  t.is(together('(?:ab?){700}', '(?:ab?){700}('), message);
+  t.is(together('[一-龥]', '(?i)[一-龥]'), '');
 });
