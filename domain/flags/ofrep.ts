@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Memo, evaluate } from './evaluate.ts';
+import { beginAnswer, evaluate } from './evaluate.ts';
 import type { EvaluationContext, Outcome } from './compile.ts';
 import type { FlagSet } from './flag-sets.ts';
 
@@ -40,15 +40,11 @@ const sliceMs = 5;
 
 /** All flags for one context, out of one set: a change meanwhile is in the next answer. Gives way to others each 5 ms. */
 export const evaluateAll = async (set: FlagSet, context: EvaluationContext): Promise<Outcome[]> => {
-  const memo: Memo = new Map();
+  const progress = beginAnswer();
   const outcomes: Outcome[] = [];
   let until = performance.now() + sliceMs;
-  let left = 16;
   for (const flag of set.flags.values()) {
-    outcomes.push(evaluate(set, flag, context, memo));
-    left -= 1;
-    if (left > 0) continue;
-    left = 16;
+    outcomes.push(evaluate(set, flag, context, progress));
     if (performance.now() < until) continue;
     await nextTurn();
     until = performance.now() + sliceMs;

@@ -205,3 +205,12 @@ test('what compiling takes is bounded for the patterns of a flag together', (t) 
   t.is(together('(?:ab?){700}', '(?:ab?){700}('), message);
   t.is(together('[一-龥]', '(?i)[一-龥]'), '');
 });
+
+test('a condition that is searched has few values, one that is looked up many', (t) => {
+  const many = Array.from({ length: 201 }, (_, n) => `v${n}`);
+  for (const operator of ['contains', 'starts_with', 'ends_with']) {
+    t.deepEqual(values(operator, many.slice(1)), [], operator);
+    t.deepEqual(values(operator, many), ['targeting_rules.0.values'], operator);
+  }
+  for (const operator of ['in', 'not_in', 'eq', 'neq']) t.deepEqual(values(operator, many), [], operator);
+});
