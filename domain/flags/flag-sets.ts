@@ -75,8 +75,8 @@ const pollMs = 400;
 const maxAgeMs = 900;
 /** Projects that nobody asked for so long are not polled: they are checked when they are asked for. */
 const activeMs = 10_000;
-/** A flag in memory is some four times as large as its JSON. */
-const memoryFactor = 4;
+/** A flag in memory is some four times as large as its JSON, and the texts of its values for answers as large as it. */
+const memoryFactor = 5;
 const leastBytes = 1024;
 const keyBytes = 100;
 const sliceMs = 5;

@@ -9,32 +9,44 @@ import type { FlagSet } from './flag-sets.ts';
 /** The protocol has no others for an evaluation that went well. */
 const ownReasons: ReadonlySet<string> = new Set(['STATIC', 'TARGETING_MATCH', 'SPLIT', 'DISABLED']);
 
-/** A disabled flag, and one without a value, leave it out: the client takes its default. */
-const shapeOf = ({ key, value, reason, variant }: Outcome) => ({
-  key,
-  ...(reason !== 'DISABLED' && value !== null && { value }),
-  reason: ownReasons.has(reason) ? reason : 'UNKNOWN',
-  ...(variant !== null && { variant }),
-  ...(!ownReasons.has(reason) && { metadata: { reason } }),
-});
-
 const texts = new WeakMap<Outcome, string>();
+const valueTexts = new WeakMap<object, string>();
 
-/** JSON text of a result; each is written once. */
+/** Longer texts are put together for each answer: a rule of 15 bytes has a result, with the value of its flag. */
+const maxKeptLength = 256;
+
+/** The text of an object is kept with it: rules without values of their own share that of their flag. */
+const valueText = (value: unknown): string => {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const text = valueTexts.get(value) ?? JSON.stringify(value);
+  valueTexts.set(value, text);
+  return text;
+};
+
+/** A disabled flag, and one without a value, leave it out: the client takes its default. */
+const write = ({ key, value, reason, variant }: Outcome, isStale: boolean): string => {
+  const isOwn = ownReasons.has(reason);
+  const rest = {
+    reason: isOwn ? reason : 'UNKNOWN',
+    ...(variant !== null && { variant }),
+    ...((!isOwn || isStale) && { metadata: { ...(!isOwn && { reason }), ...(isStale && { stale: true }) } }),
+  };
+  const own = reason !== 'DISABLED' && value !== null ? `"value":${valueText(value)},` : '';
+  return `{"key":${JSON.stringify(key)},${own}${JSON.stringify(rest).slice(1)}`;
+};
+
+/** JSON text of a result; a short one is written once. */
 const outcomeText = (outcome: Outcome): string => {
   const known = texts.get(outcome);
   if (known !== undefined) return known;
-  const text = JSON.stringify(shapeOf(outcome));
-  texts.set(outcome, text);
+  const text = write(outcome, false);
+  if (text.length <= maxKeptLength) texts.set(outcome, text);
   return text;
 };
 
 /** While the flags may be outdated, the answer says so. */
-export const singleText = (outcome: Outcome, isStale: boolean): string => {
-  if (!isStale) return outcomeText(outcome);
-  const shape = shapeOf(outcome);
-  return JSON.stringify({ ...shape, metadata: { ...shape.metadata, stale: true } });
-};
+export const singleText = (outcome: Outcome, isStale: boolean): string =>
+  isStale ? write(outcome, true) : outcomeText(outcome);
 
 const sliceMs = 5;
 

@@ -4,7 +4,7 @@ import { bucketOf, murmur3 } from '#domain/flags/bucket.ts';
 import { type CompiledSegment, compileConditions, compileFlag } from '#domain/flags/compile.ts';
 import { beginAnswer, evaluate, explain, failureOfSegment } from '#domain/flags/evaluate.ts';
 import type { FlagSet } from '#domain/flags/flag-sets.ts';
-import { evaluateAll } from '#domain/flags/ofrep.ts';
+import { evaluateAll, singleText } from '#domain/flags/ofrep.ts';
 import { timeOf } from '#domain/flags/operators.ts';
 import { definition, holds, lookupOf, outcomeOf } from './scene.ts';
 
@@ -405,4 +405,27 @@ test('an answer for all flags gives way between two flags, however few there are
   isDone = true;
   t.is(outcomes.length, 4);
   t.true(turns >= 3, `${turns}`);
+});
+
+test('the text of a value is written once for all results that have it', (t) => {
+  let calls = 0;
+  const value = {
+    toJSON: () => {
+      calls += 1;
+      return { list: 'x'.repeat(5000) };
+    },
+  };
+  const rules = ['a', 'b', 'c'].map((name) => ({ attribute: name, operator: 'exists' }));
+  const flag = compileFlag('flag', definition({ flag_type: 'json', value, targeting_rules: rules }));
+  const lookup = { ...lookupOf({}), flags: new Map([['flag', flag]]) };
+  const answers = [{ a: 1 }, { b: 1 }, { c: 1 }, { a: 1 }].map((context) =>
+    singleText(evaluate(lookup, flag, context), false),
+  );
+  const expected = { key: 'flag', value: { list: 'x'.repeat(5000) }, reason: 'TARGETING_MATCH', variant: 'value' };
+  for (const answer of answers) t.deepEqual(JSON.parse(answer), expected);
+  t.deepEqual(JSON.parse(singleText(evaluate(lookup, flag, { a: 1 }), true)), {
+    ...expected,
+    metadata: { stale: true },
+  });
+  t.is(calls, 1);
 });
