@@ -35,6 +35,7 @@ import {
   inEnvironment,
   listedFlag,
   newFlag,
+  partOfPage,
   pathKey,
   shownFlag,
   staleReason,
@@ -133,7 +134,7 @@ const crud: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: projectPath,
     query: flagList,
-    response: z.object({ flags: z.array(listedFlag), total: z.int() }),
+    response: z.object({ flags: z.array(listedFlag).describe(partOfPage), total: z.int() }),
     handle: async ({ query: { stale, archived, ...filter } }, { db, project }) => {
       const wanted = {
         stale: stale === undefined ? undefined : stale === 'true',
@@ -296,7 +297,7 @@ const versions: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: flagPath,
     query: inEnvironment.extend(page.shape),
-    response: z.object({ history: z.array(version), total: z.int() }),
+    response: z.object({ history: z.array(version).describe(partOfPage), total: z.int() }),
     handle: async (input, { db, project }) => {
       const { environment_id: environmentId, key } = await getFlag(db, project.id, nameOf(input));
       const { rows, total } = await historyOf(db, { environmentId, key }, input.query);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Fault, faultOfChain, valuesOf } from '#domain/flags/check.ts';
+import { type Fault, createChainCheck, valuesOf } from '#domain/flags/check.ts';
 import { definitionText } from '#domain/flags/definition.ts';
 import { checkBySchema } from '#domain/flags/json-schema.ts';
 import { type SegmentFields, maxSegmentKeys } from '#domain/flags/segments.ts';
@@ -125,8 +125,9 @@ const faultsBetween = ({ flags, segments }: File): Fault[] => {
     return [{ path: 'flags', message: 'two of them have the same key' }];
   if (new Set(segments.map(({ key }) => key)).size < segments.length)
     return [{ path: 'segments', message: 'two of them have the same key' }];
+  const faultOfChain = createChainCheck(byKey);
   return flags.flatMap(({ key }, index) => {
-    const message = (byKey.get(key)?.prerequisites.length ?? 0) === 0 ? null : faultOfChain(key, byKey);
+    const message = (byKey.get(key)?.prerequisites.length ?? 0) === 0 ? null : faultOfChain(key);
     return message === null ? [] : [{ path: `flags.${index}.prerequisites`, message }];
   });
 };

@@ -155,6 +155,9 @@ export const inEnvironment = z.object({
   environment: environmentName.default('production').describe('Left out: production.'),
 });
 
+/** Rows of these lists can have a megabyte each. */
+export const partOfPage = 'As many as fit into 1 MB, one at least, up to limit: the next page begins behind them.';
+
 export const flagList = z.object({
   environment: environmentName.optional().describe('Left out: of all environments.'),
   q: text(100).optional().describe('A part of the key or the name.'),

@@ -2,11 +2,13 @@ import {
   type Condition,
   type FlagDefinition,
   type FlagType,
+  type Prerequisite,
   type Rollout,
   type Rule,
   conditionsOf,
 } from './definition.ts';
-import { faultOfCondition, patternOf } from './operators.ts';
+import { faultOfCondition } from './operators.ts';
+import { type Estimate, estimateOf, faultOfEstimate, patternOf } from './patterns.ts';
 
 /** A problem of a definition, as `details` of `validation_failed` has it. */
 export interface Fault {
@@ -22,6 +24,8 @@ const maxConditions = 5000;
 const maxValues = 20_000;
 /** Instructions of the patterns of one flag together: at worst each is run once for each character of a text. */
 const maxPatternSize = 2000;
+/** Patterns of one flag or segment: compiling one takes up to some milliseconds. */
+const maxPatterns = 20;
 const maxFaults = 20;
 
 const fault = (path: string, message: string): Fault => ({ path, message });
@@ -127,29 +131,59 @@ const faultsOfRule = (type: FlagType, rule: Rule, path: string): Fault[] => [
   ...(rule.rollout === undefined ? [] : faultsOfRollout(type, rule.rollout, `${path}.rollout`)),
 ];
 
-const patternSizeOf = (conditions: readonly Condition[]): number => {
+interface PlacedCondition {
+  readonly condition: Condition;
+  readonly path: string;
+}
+
+const isPattern = ({ operator }: Condition): boolean => operator === 'matches';
+
+const addEstimate = (total: Estimate, text: string): void => {
+  const { size, unicodeClasses, foldedCharacters } = estimateOf(text);
+  total.size += size;
+  total.unicodeClasses += unicodeClasses;
+  total.foldedCharacters += foldedCharacters;
+};
+
+/** Compiles patterns up to the first that cannot be used. They are few, and look usable without being compiled. */
+const faultsOfPatterns = (conditions: readonly PlacedCondition[], whole: string): Fault[] => {
+  const total: Estimate = { size: 0, unicodeClasses: 0, foldedCharacters: 0 };
   let size = 0;
-  for (const { operator, values } of conditions) {
-    if (operator !== 'matches' || size > maxPatternSize) continue;
-    const pattern = patternOf(String(values?.[0]));
-    size += typeof pattern === 'string' ? 0 : pattern.programSize();
+  for (const { condition, path } of conditions) {
+    if (!isPattern(condition)) continue;
+    const text = String(condition.values?.[0]);
+    addEstimate(total, text);
+    if (faultOfEstimate(total) !== null) return [fault(whole, 'its patterns are too large together')];
+    const pattern = patternOf(text);
+    if (typeof pattern === 'string') return [fault(`${path}.values`, pattern)];
+    size += pattern.programSize();
+    if (size > maxPatternSize) return [fault(whole, 'its patterns are too large together')];
   }
-  return size;
+  return [];
 };
 
 const faultsOfSize = (conditions: readonly Condition[], path: string): Fault[] => {
   const values = conditions.reduce((all, { values: some = [] }) => all + some.length, 0);
   if (conditions.length > maxConditions) return [fault(path, `has at most ${maxConditions} conditions`)];
   if (values > maxValues) return [fault(path, `has at most ${maxValues} values; a segment lists more`)];
-  if (patternSizeOf(conditions) > maxPatternSize) return [fault(path, 'its patterns are too large together')];
+  if (conditions.filter(isPattern).length > maxPatterns)
+    return [fault(path, `has at most ${maxPatterns} conditions with the operator matches`)];
   return [];
 };
 
 /** The problems of the conditions of a segment. */
 export const faultsOfSegment = (conditions: readonly Condition[]): Fault[] => {
   const size = faultsOfSize(conditions, 'conditions');
-  return size.length > 0 ? size : faultsOfConditions(conditions, 'conditions').slice(0, maxFaults);
+  if (size.length > 0) return size;
+  const faults = faultsOfConditions(conditions, 'conditions').slice(0, maxFaults);
+  const placed = conditions.map((condition, index) => ({ condition, path: `conditions.${index}` }));
+  return faults.length > 0 ? faults : faultsOfPatterns(placed, 'conditions');
 };
+
+const placedConditionsOf = ({ conditions = [], ...rule }: Rule, path: string): PlacedCondition[] => [
+  ...conditionsOf(rule).map((condition) => ({ condition, path })),
+  ...conditions.map((condition, index) => ({ condition, path: `${path}.conditions.${index}` })),
+];
 
 const faultsOfPrerequisites = (definition: FlagDefinition, key: string): Fault[] => {
   const { prerequisites } = definition;
@@ -169,13 +203,16 @@ export const faultsOf = (key: string, definition: FlagDefinition): Fault[] => {
   if (rules.length > maxRules) return [fault('targeting_rules', `has at most ${maxRules} rules`)];
   const size = faultsOfSize(rules.flatMap(conditionsOf), 'targeting_rules');
   if (size.length > 0) return size;
-  return [
+  const faults = [
     ...faultsOfValue(type, definition.value, 'value'),
     ...(otherwise === null ? [] : faultsOfValue(type, otherwise, 'default_value')),
     ...rules.flatMap((rule, index) => faultsOfRule(type, rule, `targeting_rules.${index}`)),
     ...faultsOfPrerequisites(definition, key),
     ...(schema !== null && type !== 'json' ? [fault('json_schema', 'is for flags of the type json')] : []),
   ].slice(0, maxFaults);
+  if (faults.length > 0) return faults;
+  const placed = rules.flatMap((rule, index) => placedConditionsOf(rule, `targeting_rules.${index}`));
+  return faultsOfPatterns(placed, 'targeting_rules');
 };
 
 /** All values that a flag can have, with their places. */
@@ -193,34 +230,46 @@ export const valuesOf = ({ value, default_value: otherwise, targeting_rules: rul
   ]),
 ];
 
-type Named = Pick<FlagDefinition, 'prerequisites'>;
+interface Named {
+  readonly prerequisites: readonly Pick<Prerequisite, 'key'>[];
+}
+
+const tooLong = `a chain of prerequisites has at most ${maxPrerequisiteDepth} flags`;
 
 /**
- * The problem of the prerequisites of a flag among the others of its environment, null when there is none: one that is
- * not there, a cycle, or a chain that is too long.
- * @param of the flag and those that it depends on, by key
+ * Answers the problem of the prerequisites of a flag among the others of its environment, null when there is none: one
+ * that is not there, a cycle, or a chain that is too long. What was found out for one flag serves the next, so that all
+ * flags of an environment take one pass.
+ * @param of the flags and those that they depend on, by key
  */
-export const faultOfChain = (key: string, of: ReadonlyMap<string, Named>): string | null => {
+export const createChainCheck = (of: ReadonlyMap<string, Named>): ((key: string) => string | null) => {
   // Behind each flag the longest chain that begins there; 0: it is being looked at.
   const depths = new Map<string, number>();
   const depthOf = (name: string, path: readonly string[]): number | string => {
     const known = depths.get(name);
     if (known === 0) return `the flags depend on each other in a circle: ${[...path, name].join(' → ')}`;
     if (known !== undefined) return known;
-    if (path.length > maxPrerequisiteDepth) return `a chain of prerequisites has at most ${maxPrerequisiteDepth} flags`;
+    if (path.length > maxPrerequisiteDepth) return tooLong;
     const flag = of.get(name);
     if (flag === undefined) return `there is no flag ${name} in this environment`;
     depths.set(name, 0);
+    const found = maxDepthOf(flag, [...path, name]);
+    // Another flag that needs one with a fault is not in a circle for that.
+    if (typeof found === 'string') depths.delete(name);
+    else depths.set(name, found);
+    return found;
+  };
+  const maxDepthOf = ({ prerequisites }: Named, path: readonly string[]): number | string => {
     let longest = 0;
-    for (const needed of flag.prerequisites) {
-      const depth = depthOf(needed.key, [...path, name]);
+    for (const needed of prerequisites) {
+      const depth = depthOf(needed.key, path);
       if (typeof depth === 'string') return depth;
       longest = Math.max(longest, depth);
     }
-    if (longest >= maxPrerequisiteDepth) return `a chain of prerequisites has at most ${maxPrerequisiteDepth} flags`;
-    depths.set(name, longest + 1);
-    return longest + 1;
+    return longest < maxPrerequisiteDepth ? longest + 1 : tooLong;
   };
-  const depth = depthOf(key, []);
-  return typeof depth === 'string' ? depth : null;
+  return (key) => {
+    const depth = depthOf(key, []);
+    return typeof depth === 'string' ? depth : null;
+  };
 };

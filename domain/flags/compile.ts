@@ -1,6 +1,6 @@
 import { bucketOf, buckets } from './bucket.ts';
 import { type Condition, type FlagDefinition, type Rule, conditionsOf, targetingKey } from './definition.ts';
-import { type AttributeTest, compileCondition } from './operators.ts';
+import { type CompiledTest, compileCondition } from './operators.ts';
 
 /** The facts about whoever a flag is evaluated for, as JSON has them. */
 export type EvaluationContext = Readonly<Record<string, unknown>>;
@@ -16,12 +16,11 @@ export interface Outcome {
   readonly variant: string | null;
 }
 
-export interface CompiledCondition {
+export interface CompiledCondition extends CompiledTest {
   readonly attribute: string;
   readonly operator: string;
   /** The attribute's name in parts where it has dots: `address.country`. */
   readonly path: readonly string[] | null;
-  readonly test: AttributeTest;
 }
 
 export interface CompiledSplit {
@@ -39,13 +38,22 @@ export interface CompiledRule {
   readonly outcome: Outcome;
 }
 
+interface CompiledPrerequisite {
+  readonly key: string;
+  readonly value: unknown;
+  /** As that of conditions: a value can have a megabyte. */
+  readonly work: number;
+}
+
 export interface CompiledFlag {
   readonly key: string;
   readonly enabled: boolean;
-  readonly prerequisites: readonly { readonly key: string; readonly value: unknown }[];
+  readonly prerequisites: readonly CompiledPrerequisite[];
   readonly rules: readonly CompiledRule[];
   readonly disabled: Outcome;
   readonly failed: Outcome;
+  /** The evaluation took more work than it may. */
+  readonly spent: Outcome;
   readonly otherwise: Outcome;
 }
 
@@ -67,7 +75,7 @@ export const compileConditions = (conditions: readonly Condition[]): CompiledCon
     attribute: condition.attribute,
     operator: condition.operator,
     path: pathOf(condition.attribute),
-    test: compileCondition(condition),
+    ...compileCondition(condition),
   }));
 
 /** Names for what has none: a boolean is on or off. */
@@ -115,6 +123,9 @@ const compileRule = (of: Compiling, rule: Rule): CompiledRule => {
   };
 };
 
+const workOfComparing = (value: unknown): number =>
+  typeof value === 'object' ? 1 + JSON.stringify(value).length / 2 : 1;
+
 export const compileFlag = (key: string, definition: FlagDefinition): CompiledFlag => {
   const { flag_type: type, value, targeting_rules: rules, default_value: own, prerequisites } = definition;
   const nothing = type === 'boolean' ? false : null;
@@ -124,10 +135,11 @@ export const compileFlag = (key: string, definition: FlagDefinition): CompiledFl
   return {
     key,
     enabled: definition.is_enabled,
-    prerequisites,
+    prerequisites: prerequisites.map((needed) => ({ ...needed, work: workOfComparing(needed.value) })),
     rules: rules.map((rule, index) => compileRule({ key, value, index }, rule)),
     disabled: { ...common, value: nothing, reason: 'DISABLED', variant: null },
     failed: { ...common, value: otherwise, reason: 'PREREQUISITE_FAILED', variant: variantOf(otherwise, 'default') },
+    spent: { ...common, value: otherwise, reason: 'ERROR', variant: variantOf(otherwise, 'default') },
     otherwise: isStatic
       ? { ...common, value, reason: 'STATIC', variant: variantOf(value, 'value') }
       : { ...common, value: otherwise, reason: 'DEFAULT', variant: variantOf(otherwise, 'default') },

@@ -3,7 +3,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { requireVersion } from '#lib/versions.ts';
 import { type Author, keepVersions, publicActor, takeRoom } from './author.ts';
-import { type Fault, faultOfChain, faultsOf, valuesOf } from './check.ts';
+import { type Fault, createChainCheck, faultsOf, valuesOf } from './check.ts';
 import {
   type FlagDefinition,
   type FlagPatch,
@@ -19,6 +19,7 @@ import {
   type FlagEvent,
   type FlagName,
   type FlagRow,
+  type Needing,
   deleteFlags,
   emitFlagEvents,
   findFlag,
@@ -66,8 +67,8 @@ const chainsWith = async (
   db: Queryable,
   environmentId: string,
   { key, prerequisites }: { readonly key: string; readonly prerequisites: readonly Prerequisite[] },
-): Promise<Map<string, { readonly prerequisites: readonly Prerequisite[] }>> => {
-  const chains = new Map<string, { readonly prerequisites: readonly Prerequisite[] }>();
+): Promise<Map<string, Pick<Needing, 'prerequisites'>>> => {
+  const chains = new Map<string, Pick<Needing, 'prerequisites'>>();
   const rows = await prerequisitesIn(db, environmentId);
   const needed = [...rows.flatMap((row) => row.prerequisites), ...prerequisites].map((one) => one.key);
   for (const present of await presentKeys(db, environmentId, [...new Set(needed)]))
@@ -86,8 +87,9 @@ const faultsOfPrerequisites = async (
   const dependants = [...chains.keys()].filter((key) =>
     chains.get(key)?.prerequisites.some((needed) => needed.key === flag.key),
   );
+  const faultOfChain = createChainCheck(chains);
   for (const key of [flag.key, ...dependants]) {
-    const message = faultOfChain(key, chains);
+    const message = faultOfChain(key);
     if (message !== null) return [{ path: 'prerequisites', message }];
   }
   return [];

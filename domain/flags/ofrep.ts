@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Memo, evaluate } from './evaluate.ts';
+import { beginAnswer, evaluate } from './evaluate.ts';
 import type { EvaluationContext, Outcome } from './compile.ts';
 import type { FlagSet } from './flag-sets.ts';
 
@@ -9,46 +9,54 @@ import type { FlagSet } from './flag-sets.ts';
 /** The protocol has no others for an evaluation that went well. */
 const ownReasons: ReadonlySet<string> = new Set(['STATIC', 'TARGETING_MATCH', 'SPLIT', 'DISABLED']);
 
-/** A disabled flag, and one without a value, leave it out: the client takes its default. */
-const shapeOf = ({ key, value, reason, variant }: Outcome) => ({
-  key,
-  ...(reason !== 'DISABLED' && value !== null && { value }),
-  reason: ownReasons.has(reason) ? reason : 'UNKNOWN',
-  ...(variant !== null && { variant }),
-  ...(!ownReasons.has(reason) && { metadata: { reason } }),
-});
-
 const texts = new WeakMap<Outcome, string>();
+const valueTexts = new WeakMap<object, string>();
 
-/** JSON text of a result; each is written once. */
+/** Longer texts are put together for each answer: a rule of 15 bytes has a result, with the value of its flag. */
+const maxKeptLength = 256;
+
+/** The text of an object is kept with it: rules without values of their own share that of their flag. */
+const valueText = (value: unknown): string => {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const text = valueTexts.get(value) ?? JSON.stringify(value);
+  valueTexts.set(value, text);
+  return text;
+};
+
+/** A disabled flag, and one without a value, leave it out: the client takes its default. */
+const write = ({ key, value, reason, variant }: Outcome, isStale: boolean): string => {
+  const isOwn = ownReasons.has(reason);
+  const rest = {
+    reason: isOwn ? reason : 'UNKNOWN',
+    ...(variant !== null && { variant }),
+    ...((!isOwn || isStale) && { metadata: { ...(!isOwn && { reason }), ...(isStale && { stale: true }) } }),
+  };
+  const own = reason !== 'DISABLED' && value !== null ? `"value":${valueText(value)},` : '';
+  return `{"key":${JSON.stringify(key)},${own}${JSON.stringify(rest).slice(1)}`;
+};
+
+/** JSON text of a result; a short one is written once. */
 const outcomeText = (outcome: Outcome): string => {
   const known = texts.get(outcome);
   if (known !== undefined) return known;
-  const text = JSON.stringify(shapeOf(outcome));
-  texts.set(outcome, text);
+  const text = write(outcome, false);
+  if (text.length <= maxKeptLength) texts.set(outcome, text);
   return text;
 };
 
 /** While the flags may be outdated, the answer says so. */
-export const singleText = (outcome: Outcome, isStale: boolean): string => {
-  if (!isStale) return outcomeText(outcome);
-  const shape = shapeOf(outcome);
-  return JSON.stringify({ ...shape, metadata: { ...shape.metadata, stale: true } });
-};
+export const singleText = (outcome: Outcome, isStale: boolean): string =>
+  isStale ? write(outcome, true) : outcomeText(outcome);
 
 const sliceMs = 5;
 
 /** All flags for one context, out of one set: a change meanwhile is in the next answer. Gives way to others each 5 ms. */
 export const evaluateAll = async (set: FlagSet, context: EvaluationContext): Promise<Outcome[]> => {
-  const memo: Memo = new Map();
+  const progress = beginAnswer();
   const outcomes: Outcome[] = [];
   let until = performance.now() + sliceMs;
-  let left = 16;
   for (const flag of set.flags.values()) {
-    outcomes.push(evaluate(set, flag, context, memo));
-    left -= 1;
-    if (left > 0) continue;
-    left = 16;
+    outcomes.push(evaluate(set, flag, context, progress));
     if (performance.now() < until) continue;
     await nextTurn();
     until = performance.now() + sliceMs;

@@ -5,7 +5,7 @@ import { requireVersion } from '#lib/versions.ts';
 import { type Author, takeRoom } from './author.ts';
 import { faultsOfSegment } from './check.ts';
 import type { Condition } from './definition.ts';
-import { nextVersion } from './store.ts';
+import { nextVersion, withinPage } from './store.ts';
 
 /** Groups of users that rules name. Segments belong to the project: all of its environments use the same. */
 
@@ -43,7 +43,7 @@ interface ListedSegment extends SegmentRow {
   readonly flags: number;
 }
 
-/** Lists the keys of short segments only. */
+/** Lists the keys of short segments only, and as many segments as `withinPage` lets through. */
 export const listSegments = async (
   db: Queryable,
   projectId: string,
@@ -54,10 +54,14 @@ export const listSegments = async (
        select r ->> 'segment' as segment, count(distinct f.id) as flags
        from flags f, json_array_elements(f.definition -> 'targeting_rules') as r
        where f.project_id = $1 and r ->> 'segment' is not null group by 1)
-     select ${columns}, case when key_count between 1 and ${shortList} then string_to_array(keys, E'\\n')
-       when keys is not null and key_count = 0 then array[]::text[] end as keys,
-       coalesce((select flags from uses where segment = key), 0) as flags
-     from flag_segments where project_id = $1 order by key limit $2 offset $3`,
+     ${withinPage(
+       `id, key, name, conditions, key_count, bytes, version, created_at, updated_at, keys, flags`,
+       `select ${columns}, case when key_count between 1 and ${shortList} then string_to_array(keys, E'\\n')
+          when keys is not null and key_count = 0 then array[]::text[] end as keys,
+          coalesce((select flags from uses where segment = key), 0) as flags,
+          case when key_count > ${shortList} then 0 else bytes end as size, row_number() over (order by key) as place
+        from flag_segments where project_id = $1 order by place limit $2 offset $3`,
+     )}`,
     [projectId, limit, offset],
   );
   const { total } = await one(

@@ -26,6 +26,20 @@ export interface EnvironmentRow {
 
 const columns = `f.id, f.project_id, f.environment_id, e.name as environment, f.key, f.version,
   f.definition::text as definition, f.created_at, f.updated_at`;
+
+/** A page of longer rows has fewer of them, and one at least: the event loop parses and writes a whole page at once. */
+const maxPageBytes = 1_000_000;
+
+/**
+ * SQL for the rows of a page up to so many bytes; the page behind them begins at its offset and their number.
+ * @param columns SQL: what is answered
+ * @param page SQL: the rows, each with its `place` and its `size` in bytes
+ */
+export const withinPage = (columns: string, page: string): string => `
+  select ${columns} from (
+    select *, sum(size) over (order by place) - size as before from (${page}) as page) as measured
+  where before < ${maxPageBytes} order by place`;
+
 const source = 'flags f join flag_environments e on e.id = f.environment_id';
 
 export const fingerprintOf = (text: string): Buffer => hash('sha256', text, 'buffer');
@@ -153,6 +167,7 @@ const filtered = `e.project_id = $1 and ($2::text is null or e.name = $2)
 
 const escaped = (text: string | undefined): string | null => text?.replaceAll(/[\\%_]/g, String.raw`\$&`) ?? null;
 
+/** The flags of a page, as many as `withinPage` lets through. */
 export const listFlags = async (
   db: Queryable,
   projectId: string,
@@ -160,8 +175,14 @@ export const listFlags = async (
 ): Promise<{ rows: (FlagRow & { readonly stale_reason: StaleReason | null })[]; total: number }> => {
   const values = [projectId, environment ?? null, escaped(q), stale ?? null, archived ?? null];
   const rows = await db.query<FlagRow & { readonly stale_reason: StaleReason | null }>(
-    `select ${columns}, ${staleReason} as stale_reason from ${source} where ${filtered}
-     order by e.created_at, e.id, f.key limit $6 offset $7`,
+    withinPage(
+      `id, project_id, environment_id, environment, key, version, definition::text as definition, created_at, updated_at,
+       stale_reason`,
+      `select f.id, f.project_id, f.environment_id, e.name as environment, f.key, f.version, f.definition, f.created_at,
+         f.updated_at, ${staleReason} as stale_reason, f.bytes as size,
+         row_number() over (order by e.created_at, e.id, f.key) as place
+       from ${source} where ${filtered} order by place limit $6 offset $7`,
+    ),
     [...values, limit, offset],
   );
   const { total } = await one(
@@ -350,17 +371,21 @@ export interface HistoryRow {
   readonly after: string | null;
 }
 
-/** The versions of a flag, the newest first. */
+/** The versions of a flag, the newest first, as many as `withinPage` lets through. */
 export const historyOf = async (
   db: Queryable,
   { environmentId, key }: { readonly environmentId: string; readonly key: string },
   { limit, offset }: { readonly limit: number; readonly offset: number },
 ): Promise<{ rows: HistoryRow[]; total: number }> => {
   const rows = await db.query<HistoryRow>(
-    `select version, changed_at, changed_by, definition::text as after,
-       (select b.definition::text from flag_history b
-        where b.environment_id = h.environment_id and b.key = h.key and b.version = h.version - 1) as before
-     from flag_history h where environment_id = $1 and key = $2 order by version desc limit $3 offset $4`,
+    withinPage(
+      `version, changed_at, changed_by, earlier::text as "before", definition::text as "after"`,
+      `select h.version, h.changed_at, h.changed_by, h.definition, b.definition as earlier,
+         h.bytes + coalesce(b.bytes, 0) as size, -h.version as place
+       from flag_history h left join flag_history b
+         on b.environment_id = h.environment_id and b.key = h.key and b.version = h.version - 1
+       where h.environment_id = $1 and h.key = $2 order by place limit $3 offset $4`,
+    ),
     [environmentId, key, limit, offset],
   );
   const { total } = await one(
@@ -387,13 +412,20 @@ export const versionOf = async (
     )
   )?.definition ?? undefined;
 
-/** The flags of an environment that have prerequisites, with these; archived ones need none. */
-export const prerequisitesIn = (
-  db: Queryable,
-  environmentId: string,
-): Promise<{ key: string; prerequisites: readonly { key: string; value: unknown }[] }[]> =>
+/** A flag with the flags that it needs. */
+export interface Needing {
+  readonly key: string;
+  readonly prerequisites: readonly { readonly key: string }[];
+}
+
+/**
+ * The flags of an environment that have prerequisites, with these; archived ones need none. The values stay in the
+ * database: they can be as large as all flags together.
+ */
+export const prerequisitesIn = (db: Queryable, environmentId: string): Promise<Needing[]> =>
   db.query(
-    `select key, definition -> 'prerequisites' as prerequisites from flags
+    `select key, (select json_agg(json_build_object('key', one -> 'key'))
+       from json_array_elements(definition -> 'prerequisites') as one) as prerequisites from flags
      where environment_id = $1 and not is_archived and json_array_length(definition -> 'prerequisites') > 0
      order by key`,
     [environmentId],

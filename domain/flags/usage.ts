@@ -17,8 +17,13 @@ export interface FlagUsage {
 }
 
 const flushMs = 60_000;
-/** Results that are counted at a time; further ones are left out until the next minute. */
+/**
+ * Results that are counted at a time, of one project and of all; further ones are left out until the next minute. The
+ * first ones of a project are counted even when others have taken what there is for all.
+ */
+const maxOfProject = 50_000;
 const maxCounted = 200_000;
+const maxBeyond = 1000;
 const batch = 1000;
 /** Longer values are in the flag itself. */
 const maxValueLength = 200;
@@ -31,30 +36,79 @@ interface StatRow {
   count: number;
 }
 
-type Counts = Map<string, Map<Outcome, number>>;
+/** Results of an environment, with how often they were answered. */
+interface Counted {
+  readonly outcomes: Map<Outcome, number>;
+  /** The results of all environments of the project. */
+  readonly project: { size: number };
+}
 
 const variantOf = ({ variant, reason }: Outcome): string => variant ?? reason.toLowerCase();
 
-const valueOf = ({ value }: Outcome): string | null => {
-  const text = JSON.stringify(value ?? null);
-  return text.length <= maxValueLength ? text : null;
+/** Whether a value can have a short text at all: one that has a megabyte would be written for each of 1,000 rules. */
+const isShort = (value: unknown): boolean => {
+  const waiting: unknown[] = [value];
+  for (let looked = 0; waiting.length > 0; looked += 1) {
+    const next = waiting.pop();
+    if (looked > maxValueLength || (typeof next === 'string' && next.length > maxValueLength)) return false;
+    if (typeof next !== 'object' || next === null) continue;
+    if (Array.isArray(next) && next.length > maxValueLength) return false;
+    for (const name in next) {
+      if (waiting.length > maxValueLength) return false;
+      waiting.push((next as Record<string, unknown>)[name]);
+    }
+  }
+  return true;
 };
 
+const shortText = (value: unknown): string | null => {
+  const text = isShort(value) ? JSON.stringify(value) : null;
+  return text !== null && text.length <= maxValueLength ? text : null;
+};
+
+const shortTexts = new WeakMap<object, string | null>();
+
+const valueOf = ({ value = null }: Outcome): string | null => {
+  if (typeof value !== 'object' || value === null) return shortText(value);
+  const known = shortTexts.get(value);
+  if (known !== undefined) return known;
+  const text = shortText(value);
+  shortTexts.set(value, text);
+  return text;
+};
+
+interface Count {
+  readonly environmentId: string;
+  readonly outcome: Outcome;
+  readonly count: number;
+}
+
 /** A result of before a change and the same of after it are one row. */
-const rowsOf = (counts: Counts): StatRow[] => {
+const rowsOf = (counts: readonly Count[]): StatRow[] => {
   const rows = new Map<string, StatRow>();
-  for (const [environmentId, outcomes] of counts) {
-    for (const [outcome, count] of outcomes) {
-      const { key } = outcome;
-      const variant = variantOf(outcome);
-      const name = `${environmentId} ${key} ${variant}`;
-      const row = rows.get(name);
-      if (row === undefined) rows.set(name, { environmentId, key, variant, value: valueOf(outcome), count });
-      else row.count += count;
-    }
+  for (const { environmentId, outcome, count } of counts) {
+    const { key } = outcome;
+    const variant = variantOf(outcome);
+    const name = `${environmentId} ${key} ${variant}`;
+    const row = rows.get(name);
+    if (row === undefined) rows.set(name, { environmentId, key, variant, value: valueOf(outcome), count });
+    else row.count += count;
   }
   // In one order, so that processes wait for each other and not in a circle.
   return [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+};
+
+/** The rows of one statement after the other, made when they are to be written: all at once held up the event loop. */
+const batchesOf = function* (counts: ReadonlyMap<string, Counted>): Generator<StatRow[]> {
+  let some: Count[] = [];
+  for (const [environmentId, { outcomes }] of counts)
+    for (const [outcome, count] of outcomes) {
+      some.push({ environmentId, outcome, count });
+      if (some.length < batch) continue;
+      yield rowsOf(some);
+      some = [];
+    }
+  if (some.length > 0) yield rowsOf(some);
 };
 
 /** Flags that were deleted meanwhile are left out. */
@@ -79,39 +133,52 @@ const write = async (db: Queryable, rows: readonly StatRow[]): Promise<void> => 
 };
 
 export const createFlagUsage = ({ db, log }: { readonly db: Queryable; readonly log: Log }): FlagUsage => {
-  let counts: Counts = new Map();
+  let counts = new Map<string, Counted>();
+  let projects = new Map<string, Counted['project']>();
   let size = 0;
-  /** Counts that PostgreSQL has not taken. */
-  let unwritten: readonly StatRow[] = [];
+  /** Counts that PostgreSQL has not taken, and the rows of them that are next. */
+  let unwritten: Iterator<StatRow[]> | null = null;
+  let next: StatRow[] | null = null;
 
-  const outcomesOf = (environmentId: string): Map<Outcome, number> => {
-    const present = counts.get(environmentId) ?? new Map<Outcome, number>();
+  const countedOf = (projectId: string, environmentId: string): Counted => {
+    const project = projects.get(projectId) ?? { size: 0 };
+    projects.set(projectId, project);
+    const present = counts.get(environmentId) ?? { outcomes: new Map<Outcome, number>(), project };
     counts.set(environmentId, present);
     return present;
   };
-  const count = (outcomes: Map<Outcome, number>, outcome: Outcome): void => {
+  const isFull = (project: Counted['project']): boolean =>
+    project.size >= maxOfProject || (size >= maxCounted && project.size >= maxBeyond);
+  const count = ({ outcomes, project }: Counted, outcome: Outcome): void => {
     const before = outcomes.get(outcome);
-    if (before === undefined && size >= maxCounted) return;
-    if (before === undefined) size += 1;
+    if (before === undefined) {
+      if (isFull(project)) return;
+      size += 1;
+      project.size += 1;
+    }
     outcomes.set(outcome, (before ?? 0) + 1);
   };
-  const noteAll: FlagUsage['noteAll'] = ({ environmentId }, outcomes) => {
+  const noteAll: FlagUsage['noteAll'] = ({ projectId, environmentId }, outcomes) => {
     if (environmentId === null) return;
-    const counted = outcomesOf(environmentId);
+    const counted = countedOf(projectId, environmentId);
     for (const outcome of outcomes) count(counted, outcome);
   };
 
+  const take = (): Iterator<StatRow[]> => {
+    const taken = counts;
+    [counts, projects, size] = [new Map(), new Map(), 0];
+    return batchesOf(taken);
+  };
   const flush = async (): Promise<void> => {
-    if (unwritten.length === 0) {
-      const taken = counts;
-      [counts, size] = [new Map(), 0];
-      unwritten = rowsOf(taken);
-    }
-    while (unwritten.length > 0) {
-      await write(db, unwritten.slice(0, batch));
-      unwritten = unwritten.slice(batch);
+    unwritten ??= take();
+    for (;;) {
+      next ??= unwritten.next().value ?? null;
+      if (next === null) break;
+      await write(db, next);
+      next = null;
       await nextTurn();
     }
+    unwritten = null;
   };
   const poller = startPoller(flush, {
     everyMs: flushMs,
@@ -120,9 +187,7 @@ export const createFlagUsage = ({ db, log }: { readonly db: Queryable; readonly 
   });
 
   return {
-    note: ({ environmentId }, outcome) => {
-      if (environmentId !== null) count(outcomesOf(environmentId), outcome);
-    },
+    note: (set, outcome) => noteAll(set, [outcome]),
     noteAll,
     flush,
     stop: async () => {

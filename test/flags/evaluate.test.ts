@@ -1,8 +1,10 @@
 import { inspect } from 'node:util';
 import test from 'ava';
 import { bucketOf, murmur3 } from '#domain/flags/bucket.ts';
-import { compileConditions, compileFlag } from '#domain/flags/compile.ts';
-import { evaluate, explain } from '#domain/flags/evaluate.ts';
+import { type CompiledSegment, compileConditions, compileFlag } from '#domain/flags/compile.ts';
+import { beginAnswer, evaluate, explain, failureOfSegment } from '#domain/flags/evaluate.ts';
+import type { FlagSet } from '#domain/flags/flag-sets.ts';
+import { evaluateAll, singleText } from '#domain/flags/ofrep.ts';
 import { timeOf } from '#domain/flags/operators.ts';
 import { definition, holds, lookupOf, outcomeOf } from './scene.ts';
 
@@ -255,4 +257,175 @@ test('an explanation names each rule with the check that failed', (t) => {
     { rule: 2, matched: false, failed: { attribute: 'targetingKey', operator: 'rollout' } },
     { rule: 3, matched: true, failed: null },
   ]);
+});
+
+/** A segment of one condition that nobody fulfils. @param onTest called for each comparison */
+const countedSegment = (onTest: () => void): CompiledSegment => ({
+  keys: null,
+  conditions: compileConditions([{ attribute: 'a', operator: 'exists' }]).map((condition) => ({
+    ...condition,
+    test: () => {
+      onTest();
+      return false;
+    },
+  })),
+});
+
+test('a segment is evaluated once for an answer, however many rules of however many flags name it', async (t) => {
+  let calls = 0;
+  const segments = { counted: countedSegment(() => (calls += 1)) };
+  const rules = Array.from({ length: 1000 }, () => ({ segment: 'counted' }));
+  t.like(outcomeOf(rules, { a: 1 }, {}, segments), { reason: 'DEFAULT' });
+  t.is(calls, 1);
+  const lookup = lookupOf(
+    { one: definition({ targeting_rules: rules }), two: definition({ targeting_rules: rules }) },
+    segments,
+  );
+  const outcomes = await evaluateAll(lookup as unknown as FlagSet, { a: 1 });
+  t.is(outcomes.length, 2);
+  t.is(calls, 2);
+});
+
+/** Each condition is searched for 200 values of 300 characters in a text of 4,096. */
+const searched = (conditions: number) =>
+  Array.from({ length: conditions }, () => ({
+    attribute: 'a',
+    operator: 'contains',
+    values: Array.from({ length: 200 }, (_, n) => `${n}${'b'.repeat(300)}`),
+  }));
+const costly = { a: 'a'.repeat(4096) };
+
+test('an evaluation that takes too much work ends with the default value and the reason ERROR', (t) => {
+  const segments = { costly: { keys: null, conditions: compileConditions(searched(1)) } };
+  const rules = [{ segment: 'costly' }, { attribute: 'a', operator: 'exists' }];
+  const string = { flag_type: 'string', value: 'v', default_value: 'd' } as const;
+  t.like(outcomeOf(rules, costly, string, segments), { value: 'd', reason: 'ERROR', matched_rule: null });
+  t.like(outcomeOf(rules, { a: 'short' }, string, segments), { value: 'v', matched_rule: 1 });
+  t.deepEqual(failureOfSegment(segments.costly, costly), { attribute: 'a', operator: 'work_limit' });
+  const flag = compileFlag('flag', definition({ targeting_rules: rules }));
+  t.deepEqual(
+    explain(lookupOf({}, segments), flag, costly).map(({ failed }) => failed?.operator),
+    ['work_limit', 'work_limit'],
+  );
+});
+
+test('patterns, long values and the values of prerequisites count as work', (t) => {
+  const pattern = { attribute: 'a', operator: 'matches', values: ['(.*){250}x'] };
+  const text = { a: 'a'.repeat(1000) };
+  t.like(outcomeOf([pattern, { conditions: [] }], text), { matched_rule: 1 });
+  t.like(outcomeOf([pattern, pattern, pattern], text), { reason: 'ERROR' });
+  const ends = { attribute: 'a', operator: 'ends_with', values: Array.from({ length: 200 }, () => 'a'.repeat(999)) };
+  const many = Array.from({ length: 50 }, () => ({ ...ends, values: ends.values.map((value) => `b${value}`) }));
+  t.like(outcomeOf(many, costly), { reason: 'ERROR' });
+  const value = Array.from({ length: 300_000 }, () => 1);
+  const lookup = lookupOf({
+    large: definition({ flag_type: 'json', value }),
+    needs: definition({
+      prerequisites: [
+        { key: 'large', value },
+        { key: 'large', value: [...value] },
+      ],
+    }),
+  });
+  t.like(evaluate(lookup, lookup.flags.get('needs') ?? compileFlag('needs', definition()), {}), { reason: 'ERROR' });
+});
+
+test('flags that a flag needs take part of its work, and what they answer alone stays', (t) => {
+  const many = Array.from({ length: 200 }, (_, n) => `needed-${n}`);
+  // 200 short values in a text of 200 characters.
+  const values = Array.from({ length: 200 }, (_, n) => `v${n}`);
+  const rules = [{ attribute: 'a', operator: 'contains', values }];
+  const lookup = lookupOf({
+    ...Object.fromEntries(many.map((key) => [key, definition({ targeting_rules: rules, default_value: true })])),
+    few: definition({ prerequisites: many.slice(0, 10).map((key) => ({ key, value: true })) }),
+    all: definition({ prerequisites: many.map((key) => ({ key, value: true })) }),
+  });
+  const of = (key: string, progress = beginAnswer()) =>
+    evaluate(lookup, lookup.flags.get(key) ?? compileFlag(key, definition()), { a: 'x'.repeat(200) }, progress).reason;
+  t.is(of('few'), 'STATIC');
+  t.is(of('all'), 'ERROR');
+  const answer = beginAnswer();
+  t.deepEqual(
+    ['all', 'few', 'needed-0', 'needed-199'].map((key) => of(key, answer)),
+    ['ERROR', 'STATIC', 'DEFAULT', 'DEFAULT'],
+  );
+});
+
+test('all flags together have a bound, and those behind it are answered without comparing anything', (t) => {
+  let calls = 0;
+  const segments = { counted: countedSegment(() => (calls += 1)) };
+  const lookup = lookupOf(
+    { rules: definition({ targeting_rules: [{ segment: 'counted' }] }), plain: definition() },
+    segments,
+  );
+  const progress = { ...beginAnswer(), leftOfAll: 0 };
+  const of = (key: string) =>
+    evaluate(lookup, lookup.flags.get(key) ?? compileFlag(key, definition()), { a: 1 }, progress).reason;
+  t.deepEqual(['rules', 'plain'].map(of), ['ERROR', 'STATIC']);
+  t.is(calls, 0);
+});
+
+test('flags as large as they may be are evaluated', (t) => {
+  const five = Array.from({ length: 5 }, () => ({
+    attribute: 'plan',
+    operator: 'in',
+    values: ['a', 'b', 'c', 'free'],
+  }));
+  const rules = Array.from({ length: 1000 }, () => ({ conditions: five, rollout: { percent: 0 } }));
+  t.like(outcomeOf(rules, { plan: 'free', targetingKey: 'u'.repeat(64) }), { reason: 'DEFAULT' });
+  const values = Array.from({ length: 200 }, (_, n) => `word-${n}`);
+  const texts = Array.from({ length: 100 }, () => ({ attribute: 'agent', operator: 'contains', values }));
+  t.like(outcomeOf(texts, { agent: 'x'.repeat(200) }), { reason: 'DEFAULT' });
+  const patterns = Array.from({ length: 20 }, () => ({
+    attribute: 'email',
+    operator: 'matches',
+    values: ['^[a-z.]{1,20}@(?:[a-z-]{1,20}\\.){1,2}[a-z]{2,6}$'],
+  }));
+  t.like(outcomeOf(patterns, { email: `${'x'.repeat(50)}@` }), { reason: 'DEFAULT' });
+});
+
+test('an answer for all flags gives way between two flags, however few there are', async (t) => {
+  let turns = 0;
+  let isDone = false;
+  const turn = (): void => {
+    turns += 1;
+    if (!isDone) setImmediate(turn);
+  };
+  const slow = countedSegment(() => {
+    const until = performance.now() + 6;
+    while (performance.now() < until);
+  });
+  const keys = ['a', 'b', 'c', 'd'];
+  const lookup = lookupOf(
+    Object.fromEntries(keys.map((key) => [key, definition({ targeting_rules: [{ segment: key }] })])),
+    Object.fromEntries(keys.map((key) => [key, slow])),
+  );
+  setImmediate(turn);
+  const outcomes = await evaluateAll(lookup as unknown as FlagSet, { a: 1 });
+  isDone = true;
+  t.is(outcomes.length, 4);
+  t.true(turns >= 3, `${turns}`);
+});
+
+test('the text of a value is written once for all results that have it', (t) => {
+  let calls = 0;
+  const value = {
+    toJSON: () => {
+      calls += 1;
+      return { list: 'x'.repeat(5000) };
+    },
+  };
+  const rules = ['a', 'b', 'c'].map((name) => ({ attribute: name, operator: 'exists' }));
+  const flag = compileFlag('flag', definition({ flag_type: 'json', value, targeting_rules: rules }));
+  const lookup = { ...lookupOf({}), flags: new Map([['flag', flag]]) };
+  const answers = [{ a: 1 }, { b: 1 }, { c: 1 }, { a: 1 }].map((context) =>
+    singleText(evaluate(lookup, flag, context), false),
+  );
+  const expected = { key: 'flag', value: { list: 'x'.repeat(5000) }, reason: 'TARGETING_MATCH', variant: 'value' };
+  for (const answer of answers) t.deepEqual(JSON.parse(answer), expected);
+  t.deepEqual(JSON.parse(singleText(evaluate(lookup, flag, { a: 1 }), true)), {
+    ...expected,
+    metadata: { stale: true },
+  });
+  t.is(calls, 1);
 });

@@ -108,6 +108,43 @@ test('a flag keeps its versions with who made them, and goes back to one', async
   t.is((await call('POST', '/flags/a/revert', { version: 9 })).status, 404);
 });
 
+const largeValue = (mark: string) => mark.repeat(400_000);
+
+test('a page of large flags, versions or segments ends at a megabyte, and the next begins behind it', async (t) => {
+  const { call } = await scene();
+  for (const key of ['a', 'b', 'c', 'd'])
+    t.is((await call('POST', '/flags', { key, flag_type: 'string', value: largeValue(key) })).status, 201);
+  const keysAt = async (offset: number) => {
+    const { flags, total } = (await call('GET', `/flags?limit=200&offset=${offset}`)).body;
+    t.is(total, 4);
+    return flags.map(({ key }: { key: string }) => key).join('');
+  };
+  t.deepEqual([await keysAt(0), await keysAt(3), await keysAt(4)], ['abc', 'd', '']);
+  t.is((await call('GET', '/flags?limit=2')).body.flags.length, 2);
+  for (const mark of ['x', 'y', 'z']) await call('PATCH', '/flags/a', { value: largeValue(mark) });
+  const versionsAt = async (offset: number) => {
+    const { history, total } = (await call('GET', `/flags/a/history?offset=${offset}`)).body;
+    t.is(total, 4);
+    return history.map(({ before, after }: Record<string, { value: string } | null>) =>
+      [before, after].map((one) => one?.value[0] ?? '-').join(''),
+    );
+  };
+  t.deepEqual(
+    [await versionsAt(0), await versionsAt(2)],
+    [
+      ['yz', 'xy'],
+      ['ax', '-a'],
+    ],
+  );
+  const conditions = [
+    { attribute: 'a', operator: 'in', values: Array.from({ length: 600 }, (_, n) => `${n}${'v'.repeat(900)}`) },
+  ];
+  for (const key of ['r', 's', 't']) t.is((await call('POST', '/segments', { key, conditions })).status, 201);
+  const segments = (await call('GET', '/segments')).body;
+  t.deepEqual([segments.total, segments.segments.map(({ key }: { key: string }) => key)], [3, ['r', 's']]);
+  t.deepEqual(segments.segments[0].conditions, conditions);
+});
+
 test('past versions are kept up to a number', async (t) => {
   const { call } = await scene();
   await call('POST', '/flags', { key: 'a' });

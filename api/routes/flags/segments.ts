@@ -25,6 +25,7 @@ import {
   context,
   flagKey,
   listedSegment,
+  partOfPage,
   pathKey,
   segment,
   segmentWithoutKeys,
@@ -85,7 +86,7 @@ export const flagSegmentEndpoints: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: projectPath,
     query: page,
-    response: z.object({ segments: z.array(listedSegment), total: z.int() }),
+    response: z.object({ segments: z.array(listedSegment).describe(partOfPage), total: z.int() }),
     handle: async ({ query }, { db, project }) => {
       const { segments, total } = await listSegments(db, project.id, query);
       return { segments: segments.map(shownConditions), total };

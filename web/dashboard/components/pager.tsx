@@ -4,6 +4,8 @@ interface PagerProps {
   readonly offset: number;
   readonly limit: number;
   readonly total: number;
+  /** The rows of this page, where it may have fewer than `limit` with others behind it. */
+  readonly shown?: number;
   /** False: there are more than `total`. */
   readonly isExact?: boolean;
   /** Whether a list of one page shows its number of rows, too. */
@@ -12,7 +14,9 @@ interface PagerProps {
 }
 
 /** Where a list stands, and the way to its other pages. Nothing is shown for a list of one page, unless asked for. */
-export const Pager = ({ label, offset, limit, total, isExact = true, isAlwaysShown = false, onMove }: PagerProps) => {
+export const Pager = (props: PagerProps) => {
+  const { label, offset, total, shown = 0, isExact = true, isAlwaysShown = false, onMove } = props;
+  const limit = shown > 0 && offset + shown < total ? shown : props.limit;
   if (!isAlwaysShown && total <= limit && offset === 0) return null;
   return (
     <nav className="row pager" aria-label={`Pages of ${label}`}>

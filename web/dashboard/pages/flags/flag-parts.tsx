@@ -249,7 +249,14 @@ export const History = ({ flag, mayWrite }: FlagProps & { readonly mayWrite: boo
           )}
         </details>
       ))}
-      <Pager label="versions" offset={offset} limit={pageSize} total={history.data?.total ?? 0} onMove={setOffset} />
+      <Pager
+        label="versions"
+        offset={offset}
+        limit={pageSize}
+        shown={history.data?.history.length ?? 0}
+        total={history.data?.total ?? 0}
+        onMove={setOffset}
+      />
       {reverting !== null && (
         <Confirm
           title={`Back to version ${reverting}?`}

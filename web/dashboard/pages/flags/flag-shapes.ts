@@ -129,5 +129,5 @@ export const reasons: Readonly<Record<string, string>> = {
   STATIC: 'there are no rules: everybody gets the value',
   DISABLED: 'the flag is off',
   PREREQUISITE_FAILED: 'another flag that is needed has another value',
-  ERROR: 'the flag cannot be evaluated',
+  ERROR: 'evaluating it, and the flags that it needs, takes more work than it may',
 };

@@ -249,6 +249,7 @@ export const FlagsPage = () => {
         label="flags"
         offset={offset}
         limit={pageSize}
+        shown={flags.data?.flags.length ?? 0}
         total={flags.data?.total ?? 0}
         onMove={(to) => set({ offset: String(to) })}
       />

@@ -77,6 +77,7 @@ export const SegmentsPage = () => {
         label="segments"
         offset={offset}
         limit={pageSize}
+        shown={segments.data?.segments.length ?? 0}
         total={segments.data?.total ?? 0}
         onMove={(to) => setSearch({ offset: String(to) })}
       />
