@@ -2,8 +2,8 @@ import { z } from 'zod';
 import type { Document } from '#domain/vectors/documents.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
-import { parseExactJson } from '#lib/json.ts';
 import { id, namedObject, text } from '../fields.ts';
+import { exactJson } from '../http/exact-body.ts';
 
 /** Vectors as their project sees them (contract, section 8). */
 
@@ -108,6 +108,9 @@ export const results = z.object({
  * Bodies that their shape has let through, with their JSON as it was written: numbers that JavaScript cannot hold, too.
  */
 
+/** In the metadata of all documents, and a few besides. */
+const maxExactValues = 100_000;
+
 interface Exact {
   readonly documents: readonly { readonly metadata?: unknown }[];
 }
@@ -119,7 +122,7 @@ const tooLong = (index: number): ServiceError =>
 
 /** @throws {ServiceError} `validation_failed` for metadata that are too long */
 export const documentsOf = (body: z.output<typeof newDocuments>, bodyText: string): Document[] => {
-  const exact = (parseExactJson(bodyText) as Exact).documents;
+  const exact = (exactJson(bodyText, maxExactValues) as Exact).documents;
   return body.documents.map(({ id = newId(), content }, index) => {
     const metadata = JSON.stringify(exact[index]?.metadata ?? {});
     if (Buffer.byteLength(metadata) > maxMetadataLength) throw tooLong(index);
@@ -129,6 +132,6 @@ export const documentsOf = (body: z.output<typeof newDocuments>, bodyText: strin
 
 /** @returns null: no filter */
 export const filterOf = (bodyText: string): string | null => {
-  const { filter = null } = parseExactJson(bodyText) as { readonly filter?: unknown };
+  const { filter = null } = exactJson(bodyText, maxExactValues) as { readonly filter?: unknown };
   return filter === null ? null : JSON.stringify(filter);
 };

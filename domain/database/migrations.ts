@@ -308,10 +308,10 @@ const findEarlier = async (options: PushOptions, once: Once): Promise<Pushed | n
 };
 
 /**
- * Applies a project's migrations in their order, as its owner role: each in a transaction of its own, which
- * records it, too, and in an empty session. What was applied before is skipped; of several who push at once, one applies a step. When one
- * fails, those before it stay, and those after it do not run. A dry run is one transaction that is rolled back, and
- * keeps no key.
+ * Applies a project's migrations in their order, as its owner role: each in a transaction of its own, which records it,
+ * too, and in an empty session. What was applied before is skipped; of several who push at once, one applies a step.
+ * When one fails, those before it stay, and those after it do not run. A dry run is one transaction that is rolled back,
+ * and keeps no key.
  * @throws {ServiceError} `migration_changed`; `conflict` when others pushed for 30 s; `idempotency_mismatch`
  * @throws {DataError} with the SQLSTATE of the step that failed, and in `details` which and where
  */

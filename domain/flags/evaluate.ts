@@ -33,8 +33,8 @@ const maxWork = 500_000;
 const maxWorkOfAll = 50_000_000;
 
 /**
- * The results that are known within one answer, and the work that is left for it. Many flags may need the same ones, which may need
- * further ones, and many rules may name the same segment. The maps are made when they are needed.
+ * The results that are known within one answer, and the work that is left for it. Many flags may need the same ones,
+ * which may need further ones, and many rules may name the same segment. The maps are made when they are needed.
  */
 export interface Progress {
   outcomes: Map<string, Outcome> | null;

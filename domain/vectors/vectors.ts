@@ -8,7 +8,7 @@ import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { parseExactJson } from '#lib/json.ts';
+import { JsonText } from '#lib/json-text.ts';
 import { type Collection, getCollection } from './collections.ts';
 import { type Document, lockTable, otherModel, relabel, standingOf, tableOf, writeDocuments } from './documents.ts';
 import { embedFor, vectorText } from './embedding.ts';
@@ -168,8 +168,8 @@ export interface Found {
   readonly content: string;
   /** 1 minus the cosine distance: 1 for the same direction, -1 for the opposite. */
   readonly similarity: number;
-  /** Numbers as they were written (`parseExactJson`). */
-  readonly metadata: unknown;
+  /** As it is stored, so that numbers are as they were written. */
+  readonly metadata: JsonText;
 }
 
 /** The bound of an answer: SQL can write documents of any length. */
@@ -236,7 +236,7 @@ const nearest = async (
   const { rows } = await client.query<Row>(nearestSql(collection, filter !== null, isExact), params);
   return rows.map(({ fits, metadata, ...found }) => {
     if (!fits) throw tooMuch(limit);
-    return { ...found, metadata: parseExactJson(metadata) };
+    return { ...found, metadata: new JsonText(metadata) };
   });
 };
 

@@ -60,7 +60,7 @@ inBrowser('states are counted, jobs found, and run again together after a look a
   t.true(page.url().includes('status=failed'));
   await until(async () => (await page.getByRole('row').count()) === 2);
   await page.getByRole('button', { name: 'Run all of these again…' }).click();
-  await page.getByText('1 jobs', { exact: true }).waitFor();
+  await page.getByText('1 job', { exact: true }).waitFor();
   await looksRight(t, page, 'jobs-bulk');
   t.is((await jobWhen(bad, 'failed')).attempt, 1);
   await page.getByRole('button', { name: 'Run them again (1)' }).click();

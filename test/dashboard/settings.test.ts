@@ -78,7 +78,7 @@ inBrowser('a project is renamed, gets shared variables, and is deleted by its na
   await page.getByRole('button', { name: 'Delete the variable' }).click();
   await page.getByText('There are no shared variables.').waitFor();
   await page.getByRole('button', { name: 'Delete the project' }).click();
-  await page.getByText('0 tables with their rows').waitFor();
+  await page.getByText('0 tables with all rows').waitFor();
   await looksRight(t, page, 'project-delete');
   const last = page.getByRole('dialog').getByRole('button', { name: 'Delete the project' });
   await page.getByRole('dialog').getByRole('textbox').fill(name.slice(1));

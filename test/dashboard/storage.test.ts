@@ -317,7 +317,7 @@ inBrowser('a folder is copied and moved as a whole; names that are taken are ask
   await dialog.getByRole('alert').getByText('into itself').waitFor();
   await dialog.getByLabel('Name of the folder').fill('there');
   await dialog.getByRole('button', { name: 'Copy the folder' }).click();
-  await dialog.getByText('1 of 2 files have names that are taken there').waitFor();
+  await dialog.getByText('1 of 2 files has a name that is taken there').waitFor();
   await dialog.getByText('there/1.txt').waitFor();
   await looksRight(t, page, 'storage-collisions');
   t.deepEqual(await names('there'), ['1.txt']);
