@@ -127,9 +127,9 @@ test.serial('numbers in metadata stay as they were written, and are found by wha
   );
   t.is(written.status, 200, written.text);
   const found = await sendExact('/search', '{"query":"x","filter":{"big":9007199254740993}}');
-  t.regex(found.text, /"big":9007199254740993[,}]/);
-  t.regex(found.text, /"far":10{400}[,}]/);
-  t.regex(found.text, /"price":1\.10[,}]/);
+  t.regex(found.text, /"big": ?9007199254740993[,}]/);
+  t.regex(found.text, /"far": ?10{400}[,}]/);
+  t.regex(found.text, /"price": ?1\.10[,}]/);
   t.deepEqual((await sendExact('/search', '{"query":"x","filter":{"big":9007199254740992}}')).body.results, []);
 });
 
