@@ -1,5 +1,5 @@
 import type { TestFn } from 'ava';
-import type { TestProject, TestUser } from '#test/support/client.ts';
+import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import { type TestPlatform, usePlatform } from '#test/support/platform.ts';
 import { useWebBuild } from '#test/support/web-build.ts';
 
@@ -32,4 +32,27 @@ export const newProjectScene = async ({ client, base }: TestPlatform): Promise<P
     return answer.body.rows;
   };
   return { owner, project, call, sql, at: (rest) => `${base}/dashboard/projects/${project.id}${rest}` };
+};
+
+/** A project of the plan Free, whose calls throw when they are refused. */
+export interface CheckedScene extends Pick<ProjectScene, 'owner' | 'project'> {
+  /** Answers the body. */
+  readonly call: (method: string, path: string, body?: unknown) => Promise<Answer['body']>;
+  readonly at: (rest?: string) => string;
+}
+
+export const newCheckedScene = async ({ client, base }: TestPlatform): Promise<CheckedScene> => {
+  const owner = await client.signUp();
+  const project = await client.createProject(owner);
+  return {
+    owner,
+    project,
+    at: (rest = '') => `${base}/dashboard/projects/${project.id}${rest}`,
+    call: async (method, path, body) => {
+      const options = { token: owner.token, ...(body !== undefined && { body }) };
+      const answer = await client.call(method, `/projects/${project.id}${path}`, options);
+      if (answer.status >= 300) throw new Error(answer.text);
+      return answer.body;
+    },
+  };
 };

@@ -1,41 +1,18 @@
 import test from 'ava';
 import { decodeProtectedHeader } from 'jose';
-import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import { addMember } from '#test/support/members.ts';
 import { serve } from '#test/support/serve.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { inBrowser, useBrowser } from '../ops/browser.ts';
 import { looksRight, seriousOf, signIn } from './browse.ts';
-import { useDashboard } from './scene.ts';
+import { newCheckedScene, useDashboard } from './scene.ts';
 
 const { platform } = useDashboard(test);
 const open = useBrowser();
 
 const hostile = '<img src=x onerror=alert(1)> "Ü" \u202Emoc.live 🦄';
 
-interface Scene {
-  readonly owner: TestUser;
-  readonly project: TestProject;
-  readonly at: (path?: string) => string;
-  readonly call: (method: string, path: string, body?: unknown) => Promise<Answer['body']>;
-}
-
-const newScene = async (): Promise<Scene> => {
-  const { client } = platform();
-  const owner = await client.signUp();
-  const project = await client.createProject(owner);
-  return {
-    owner,
-    project,
-    at: (path = '') => `${platform().base}/dashboard/projects/${project.id}${path}`,
-    call: async (method, path, body) => {
-      const options = { token: owner.token, ...(body !== undefined && { body }) };
-      const answer = await client.call(method, `/projects/${project.id}${path}`, options);
-      if (answer.status >= 300) throw new Error(answer.text);
-      return answer.body;
-    },
-  };
-};
+const newScene = () => newCheckedScene(platform());
 
 inBrowser('what is wrong with a setting stands beside its field, and the list of passwords is tried', async (t) => {
   t.timeout(longTestMs);

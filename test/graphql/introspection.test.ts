@@ -3,7 +3,8 @@ import { executeSync, getIntrospectionQuery, parse } from 'graphql';
 import { createBudget, chooseOperation, readDocument } from '#domain/data-api/graphql/document.ts';
 import { collect } from '#domain/data-api/graphql/collect.ts';
 import { inputsOf, type Fields } from '#domain/data-api/graphql/inputs.ts';
-import { introspect, graphqlSchema } from '#domain/data-api/graphql/schema.ts';
+import { introspect } from '#domain/data-api/graphql/introspection.ts';
+import { graphqlSchema } from '#domain/data-api/graphql/schema.ts';
 import { graphModel, wholeModel } from '#domain/data-api/graphql/model.ts';
 import type { Column, Relationship, Table } from '#domain/data-api/schema/schema.ts';
 
